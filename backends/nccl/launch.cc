@@ -14,8 +14,9 @@
 namespace nccl_backend {
 namespace {
 
-// How long a failed call stays until NCCL lets go of its buffers.
-constexpr std::chrono::seconds kAbortPatience{1};
+// How long a failed call stays until NCCL lets go of its buffers. One that only
+// enqueues returns within 50 ms of an abort.
+constexpr std::chrono::milliseconds kEnqueuePatience{30}, kAbortPatience{1000};
 
 class Launch {
  public:
@@ -47,6 +48,7 @@ class Launch {
     if (int32_t code = wait_for_splits(error)) return code;
     bool enqueued = false;
     if (int32_t code = find_late_wait(&enqueued, error)) return code;
+    caller_waits_ = caller_waits;
     if (!enqueued)
       if (int32_t code = start(error)) return code;
     if (caller_waits) {
@@ -412,7 +414,10 @@ class Launch {
     for (Comm* const comm : comms_) comm->failure.fail(why, nullptr);
     leave();
     backend_.watch->hurry();
-    const auto limit = std::chrono::steady_clock::now() + kAbortPatience;
+    // NCCL has not seen the buffers.
+    if (began_ == Began::kNothing) return code;
+    const auto limit = std::chrono::steady_clock::now() +
+                       (caller_waits_ ? kAbortPatience : kEnqueuePatience);
     bool ended = true;
     for (Comm* const comm : comms_) ended &= wait_for_abort(comm, limit);
     ended = ended && wait_for_device(limit);
@@ -428,7 +433,6 @@ class Launch {
   // An aborted operation ends when the device comes to it, also when NCCL has
   // launched it after this call had given up.
   bool wait_for_device(std::chrono::steady_clock::time_point limit) {
-    if (began_ == Began::kNothing) return true;
     if (began_ == Began::kOperations) record_ends(nullptr);
     Pause pause;
     for (const LaunchItem& item : items_) {
@@ -450,6 +454,7 @@ class Launch {
   std::vector<Comm*> sorted_;  // holds them if there are several
   size_t entered_ = 0;         // this thread is inside so many of them
   bool prepares_ = false;
+  bool caller_waits_ = false;
   bool departed_ = false;  // the flights are the watch's
   int64_t deadline_ns_ = 0;
   bool in_progress_ = false;

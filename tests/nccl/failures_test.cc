@@ -17,7 +17,8 @@ using ::testing::HasSubstr;
 using Clock = std::chrono::steady_clock;
 
 constexpr milliseconds kLong{10000};
-// The limit of an abort in a test, on a machine that does much else.
+// The limit of what has 50 ms, on a machine that does much else. A synchronous
+// call whose buffers NCCL does not let go of stays longer.
 constexpr milliseconds kSoon{1000};
 
 dw_error why_of(const char* text) {

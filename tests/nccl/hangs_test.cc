@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdio>
 #include <functional>
 #include <future>
 #include <thread>
@@ -16,8 +17,12 @@ namespace {
 using fakes::gpu::Moment;
 using std::chrono::milliseconds;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using Clock = std::chrono::steady_clock;
 
 constexpr int64_t kShort = 30'000'000;  // ns
+// A synchronous call whose buffers NCCL uses stays so long.
+constexpr milliseconds kSynchronous{1000};
 // Long after everything that is bounded has ended.
 constexpr std::chrono::seconds kLong{10};
 
@@ -202,6 +207,70 @@ TEST(NcclHangs, AQuestionHoldsUpNoAbort) {
     fakes::gpu::hang_questions(false);
     gate.happen();
     EXPECT_TRUE(work.wait(milliseconds(kLong)));
+  });
+}
+
+// A call on a stream that connects for ever, whose abort does not return: NCCL
+// may still use the buffers, and the error says so.
+TEST(NcclHangs, AnAbortHoldsUpNoEnqueue) {
+  fakes::gpu::hang_ends(true);
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    if (rank.rank == 1) return;
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    dw_error why = {};
+    why.code = DW_ABORTED;
+    why.reason = DW_REASON_ABORTED;
+    std::snprintf(why.text, sizeof why.text, "a test ends it");
+    Clock::time_point aborted;
+    std::thread aborts([&] {
+      std::this_thread::sleep_for(milliseconds(20));
+      aborted = Clock::now();
+      EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+    });
+    dw_work work;
+    EXPECT_EQ(rank.submit(rank.on(sum(rank, x, 0), stream), &work), DW_ABORTED);
+    const auto back = Clock::now();
+    aborts.join();
+    EXPECT_LT(back - aborted, kSynchronous);
+    EXPECT_THAT(
+        rank.error.text,
+        HasSubstr("NCCL still uses the buffers of this call: a test ends "
+                  "it"));
+    fakes::gpu::hang_ends(false);
+    rank.close();  // then the buffers are free
+  });
+}
+
+// A synchronous one keeps its caller, whose buffers they are.
+TEST(NcclHangs, AnAbortHoldsUpASynchronousCall) {
+  fakes::gpu::hang_ends(true);
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    if (rank.rank == 1) return;
+    const DeviceInts x(rank, {1});
+    const auto begun = Clock::now();
+    EXPECT_EQ(rank.call(sum(rank, x, kShort)), DW_DEADLINE_EXCEEDED);
+    EXPECT_GE(Clock::now() - begun, kSynchronous);
+    EXPECT_THAT(rank.error.text,
+                HasSubstr("NCCL still uses the buffers of this call: "));
+    fakes::gpu::hang_ends(false);
+    rank.close();  // then the buffers are free
+  });
+}
+
+// A call that NCCL has refused before it saw the buffers.
+TEST(NcclHangs, AnAbortHoldsUpNoCallThatHasNotBegun) {
+  fakes::gpu::hang_ends(true);
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    const DeviceInts x(rank, {1});
+    fakes::gpu::fail_call(1, 3);
+    const auto begun = Clock::now();
+    EXPECT_EQ(rank.call(sum(rank, x, 0)), DW_INTERNAL);
+    EXPECT_LT(Clock::now() - begun, kSynchronous);
+    EXPECT_THAT(rank.error.text, Not(HasSubstr("buffers")));
+    fakes::gpu::fail_call(0, 0);
+    fakes::gpu::hang_ends(false);
+    rank.close();  // then the buffers are free
   });
 }
 
