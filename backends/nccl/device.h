@@ -67,8 +67,8 @@ class CurrentContext {
 };
 
 // While a stream is being captured, CUDA forbids the threads of the program to
-// ask for events, and to allocate and free memory, and ends the capture when one
-// does. Threads in the relaxed mode may.
+// ask for events, and to allocate and free memory, and ends the capture when
+// one does. Threads in the relaxed mode may.
 class RelaxedCapture {
  public:
   explicit RelaxedCapture(const Driver& driver) : driver_(driver) {

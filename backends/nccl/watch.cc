@@ -18,9 +18,13 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// The naps between two looks at the events, and between two questions for
-// NCCL's asynchronous errors.
-constexpr microseconds kFirstNap{20}, kLongestNap{100};
+// The naps between two looks at the events: the first ones, the longest while
+// somebody waits for an operation, and the longest otherwise.
+constexpr microseconds kFirstNap{20}, kWaitedNap{30}, kLongestNap{100};
+// A waiter looks itself now and then, at least every 2 ms; so many naps after a
+// look nobody waits any more.
+constexpr int kNapsAfterALook = 100;
+// Between two questions for NCCL's asynchronous errors.
 constexpr milliseconds kErrorsEvery{10};
 // After so many looks at nothing in flight, within a millisecond, the thread
 // sleeps until a departure wakes it. So a program with one short operation
@@ -286,6 +290,7 @@ int Watch::finish(Flight* ended) {
 }
 
 int Watch::look() {
+  short_naps_.store(kNapsAfterALook, std::memory_order_relaxed);
   Flight* ended = nullptr;
   {
     std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
@@ -367,6 +372,13 @@ void Watch::look_at_replays() {
   }
 }
 
+microseconds Watch::longest_nap() {
+  const int left = short_naps_.load(std::memory_order_relaxed);
+  if (left == 0) return kLongestNap;
+  short_naps_.store(left - 1, std::memory_order_relaxed);
+  return kWaitedNap;
+}
+
 void Watch::run() {
   // Timers of a thread may be late by 50 us, unless it asks for less.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
@@ -391,7 +403,7 @@ void Watch::run() {
         if (idle && !hurried_) ++looks_at_nothing;
         if (!hurried_ && !ending_)
           changed_.wait_for(lock, some_broken ? kLongestNap : nap);
-        nap = std::min(nap * 5 / 4, kLongestNap);
+        nap = std::min(nap * 5 / 4, longest_nap());
       } else {
         const auto awake = [this] { return !asleep_ || hurried_ || ending_; };
         if (watches_replays_)

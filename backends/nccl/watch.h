@@ -8,6 +8,7 @@
 #include "distwrap/abi/plugin.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -148,6 +149,7 @@ class Watch {
   // Each question to NCCL may hang, so no mutex is held meanwhile.
   void ask_for_errors();
   void look_at_replays();
+  std::chrono::microseconds longest_nap();
   bool has_flights() const;
 
   Backend* const backend_;
@@ -171,6 +173,8 @@ class Watch {
   bool ending_ = false, hurried_ = false, watches_replays_ = false;
   std::atomic<bool> asleep_ = false;  // until a departure wakes the thread
   int wake_ups_ = 0;
+  // The next naps are short, since somebody waits.
+  std::atomic<int> short_naps_ = 0;
   std::thread thread_;
 };
 

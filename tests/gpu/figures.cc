@@ -16,6 +16,7 @@
 #include <dlfcn.h>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -187,6 +188,36 @@ std::vector<Row> measure(const Group& group, const Raw& raw) {
           const auto begun = Clock::now();
           must(ours(out, in).wait(), "wait");
           return microseconds(begun);
+        }));
+    // From the end of other work of 5 ms, behind which the call is enqueued.
+    const auto behind_work = [&](const auto& enqueue, const auto& wait) {
+      Gate gate;
+      stream.put(gate);
+      enqueue();
+      Clock::time_point opened;
+      std::thread opens([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        opened = Clock::now();
+        gate.open();
+      });
+      wait();
+      const auto back = Clock::now();
+      opens.join();
+      return std::chrono::duration<double, std::micro>(back - opened).count();
+    };
+    Work work;
+    rows.push_back(compare(
+        "host, 5 ms to the end", 100,
+        [&] {
+          return behind_work([&] { raw.reduce(out, in, stream); },
+                             [&] {
+                               while (!stream.is_idle()) {
+                               }
+                             });
+        },
+        [&] {
+          return behind_work([&] { work = ours(out, in); },
+                             [&] { must(work.wait(), "wait"); });
         }));
   }
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <functional>
 #include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -96,6 +97,11 @@ class Raw {
     nccl_.ncclGroupEnd();
     finish();
     cuda_.cuEventRecord(events_[1], &stream);
+  }
+
+  // Whether the device has ended the last call.
+  bool has_ended() const {
+    return cuda_.cuEventQuery(events_[1]) == CUDA_SUCCESS;
   }
 
  private:
@@ -256,6 +262,46 @@ TEST(NcclSteady, GroupsOfMessagesCost) {
               [&] { return messages_by_distwrap(&x, &y, &stream); });
         },
         off ? kOff : Settings{});
+}
+
+// The time from the end of 5 ms of other work, behind which the stream has an
+// operation, to the return of `wait`.
+template <class Call, class Wait>
+int64_t ns_to_return(CUstream_st& stream, const Call& call, const Wait& wait) {
+  fakes::gpu::Moment gate;
+  stream.put([&] { gate.wait(); });
+  call();
+  std::chrono::steady_clock::time_point opened;
+  std::thread opens([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    opened = std::chrono::steady_clock::now();
+    gate.happen();
+  });
+  wait();
+  const auto back = std::chrono::steady_clock::now();
+  opens.join();
+  stream.synchronize();
+  return std::chrono::nanoseconds(back - opened).count();
+}
+
+// The figures decide nothing.
+TEST(NcclSteady, EndsOfLongOperationsAreSeen) {
+  run_both([](Raw& raw, const OnDevice& x, CUstream_st& stream) {
+    std::vector<int64_t> polled, waited;
+    for (int i = 0; i < 100; ++i) {
+      polled.push_back(ns_to_return(
+          stream, [&] { enqueue_by_nccl(&raw, &x, &stream); },
+          [&] {
+            while (!raw.has_ended()) {
+            }
+          }));
+      absl::StatusOr<Work> work;
+      waited.push_back(ns_to_return(
+          stream, [&] { work = enqueue_by_distwrap(&x, &stream); },
+          [&] { EXPECT_TRUE(work->wait().ok()); }));
+    }
+    print_quantiles("end after 5 ms to the return of wait", waited, polled);
+  });
 }
 
 // A group of one rank, which ends again at once.
