@@ -80,7 +80,8 @@ struct NcclPart {
   std::unique_ptr<ncclComm*> child;
   // NCCL splits it: until that has ended nobody else may use it.
   bool splitting = false;
-  bool captured = false;  // graphs may have operations of it
+  bool captured = false;               // graphs may have operations of it
+  std::atomic<bool> finalizes{false};  // NCCL has been told to end it in peace
   Replays replays;
   std::atomic<int> operations{0};  // in flight
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -50,6 +51,7 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
       owned.nccl.ncclCommDeregister(owned.handle, registration);
     owned.part->registered.clear();
     result = owned.nccl.ncclCommFinalize(owned.handle);
+    owned.part->finalizes = true;
   }
   // NCCL finalizes when all ranks do, and when no captured graph is left that
   // uses the communicator.
@@ -68,6 +70,18 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
     nap = std::min(nap * 2, microseconds(10000));
   }
   abort_all(owned.nccl, *owned.part, owned.handle);
+}
+
+// Says why a communicator that ends in peace has not ended.
+std::string why_not_ended(const NcclPart& part, bool alone, CallLock& calls) {
+  const std::unique_lock<CallLock> free(calls, std::try_to_lock);
+  if (!part.finalizes && !free.owns_lock())
+    return "NCCL takes one call at a time for a device, and is busy with " +
+           calls.holder();
+  const std::string others = "for the other ranks to end it";
+  if (!part.captured) return "NCCL waits " + others;
+  return "NCCL waits for a captured graph that uses it to be destroyed" +
+         (alone ? "" : ", or " + others);
 }
 
 // Ends the operations and keeps the communicator. False when NCCL cannot.
@@ -197,7 +211,8 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   Backend* const backend = owned->backend;
   backend->watch->remove(owned.get());
   const EndBy by = owned->failure.is_over() ? EndBy::kAbort : EndBy::kDestroy;
-  const bool captured = owned->part->captured;
+  const std::shared_ptr<NcclPart> part = owned->part;
+  const bool alone = owned->size == 1;
   const std::shared_ptr<Ending> ending = end_comm(std::move(owned), by);
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
   if (deadline_ns == 0) return DW_OK;
@@ -207,13 +222,15 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
     ending->wait(kDestroyPatience);
     return DW_OK;
   }
-  if (captured)
-    return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
-                   "nccl: the communicator has not ended in time: NCCL waits "
-                   "until no captured graph that uses it is left");
-  return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_WAIT_EXPIRED, -1, 0,
-                 "nccl: the communicator has not ended in time: NCCL waits for "
-                 "the other ranks to end it");
+  const std::string text =
+      "nccl: the communicator has not ended in time: " +
+      (by == EndBy::kAbort
+           ? std::string("NCCL's abort has not returned")
+           : why_not_ended(*part, alone, backend->device->calls()));
+  // Without a graph there is nothing that the program could mend.
+  return dw_fail(error, DW_DEADLINE_EXCEEDED,
+                 part->captured ? DW_REASON_TIMED_OUT : DW_REASON_WAIT_EXPIRED,
+                 -1, 0, text.c_str());
 }
 
 }  // namespace nccl_backend

@@ -1,6 +1,7 @@
 // Calls of NCCL that do not return, and what goes on beside them on the same
 // device.
 #include "fake_ranks.h"
+#include "nccl/backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,12 +11,14 @@
 #include <functional>
 #include <future>
 #include <thread>
+#include <utility>
 
 namespace distwrap::nccl_test {
 namespace {
 
 using fakes::gpu::Moment;
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Clock = std::chrono::steady_clock;
@@ -132,7 +135,49 @@ TEST(NcclHangs, EndsOfTheDeviceKeepTheirDeadlines) {
           nccl().comm_destroy(std::exchange(other.comm, nullptr),
                               conformance::now_ns() + kShort, &other.error),
           DW_DEADLINE_EXCEEDED);
+      EXPECT_THAT(other.error.text, HasSubstr("busy with all_reduce #4"));
     });
+  });
+}
+
+int32_t end(FakeRank& rank) {
+  return nccl().comm_destroy(std::exchange(rank.comm, nullptr),
+                             conformance::now_ns() + kShort, &rank.error);
+}
+
+// The fake NCCL waits for a kernel that the backend does not know, as NCCL does
+// for the other ranks.
+TEST(NcclHangs, ADestroyNamesTheOtherRanks) {
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    nccl_backend::Nccl raw;
+    ASSERT_EQ(nccl_backend::open_nccl(fake_nccl(23203), &raw, nullptr), DW_OK);
+    ncclComm* const handle = nccl_backend::of(rank.comm)->part->handle;
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    Moment gate;
+    stream.put([&] { gate.wait(); });
+    raw.ncclGroupStart();
+    raw.ncclAllReduce(x.data(), x.data(), 1, ncclInt64, ncclSum, handle,
+                      &stream);
+    raw.ncclGroupEnd();
+    int state = ncclInProgress;
+    while (state == ncclInProgress) raw.ncclCommGetAsyncError(handle, &state);
+    EXPECT_EQ(end(rank), DW_DEADLINE_EXCEEDED);
+    EXPECT_THAT(rank.error.text, AllOf(HasSubstr("NCCL waits for the other"),
+                                       Not(HasSubstr("graph"))));
+    gate.happen();
+    stream.synchronize();
+  });
+}
+
+TEST(NcclHangs, ADestroyNamesAnAbort) {
+  fakes::gpu::hang_ends(true);
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    EXPECT_EQ(nccl().comm_abort(rank.comm, nullptr), DW_OK);
+    EXPECT_EQ(end(rank), DW_DEADLINE_EXCEEDED);
+    EXPECT_THAT(rank.error.text, HasSubstr("NCCL's abort has not returned"));
+    fakes::gpu::hang_ends(false);
   });
 }
 
