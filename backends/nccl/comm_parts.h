@@ -9,8 +9,8 @@
 
 namespace nccl_backend {
 
-// Makes the stream and the scratch memory. Precondition: the
-// device's context is current.
+// Makes the stream and the scratch memory. Precondition: the device's context
+// is current.
 int32_t make_parts(Comm* comm, dw_error* error);
 
 enum class EndBy : uint8_t { kDestroy, kAbort };

@@ -42,8 +42,6 @@ int32_t too_old(const char* hint, int since, int version, dw_error* error) {
 
 }  // namespace
 
-size_t config_bytes(int version) { return form_of(version).bytes; }
-
 int32_t fill_config(int version, const Hints& hints, ncclConfig* config,
                     dw_error* error) {
   const FormOfConfig& form = form_of(version);

@@ -7,10 +7,6 @@
 
 namespace nccl_backend {
 
-// The bytes of the newest form of ncclConfig_t that both this build and NCCL
-// `version` know.
-size_t config_bytes(int version);
-
 // Fills the form of NCCL `version`: never blocking, and the hints. A hint whose
 // field the version lacks is refused; the error names both. Borrows the texts
 // of `hints`.

@@ -41,9 +41,8 @@ struct Nccl {
 };
 
 // Each function opens a library at `path`, or by name where the system finds
-// it. The library stays
-// open for ever. DW_OK, or an error that names what is missing or both
-// versions.
+// it. The library stays open for ever. DW_OK, or an error that names what is
+// missing or both versions.
 int32_t open_driver(const std::string& path, Driver* driver, dw_error* error);
 int32_t open_nccl(const std::string& path, Nccl* nccl, dw_error* error);
 

@@ -107,8 +107,18 @@ int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
   call->stream = static_cast<CUstream_st*>(op.stream.native);
   call->order =
       (op.flags & DW_FLAG_ASIDE) != 0 ? Order::kAside : Order::kStream;
-  int status = CU_STREAM_CAPTURE_STATUS_NONE;
   const Driver& driver = device.driver();
+  CUctx_st* context = device.context();
+  if (comm.hints.check_pointers == 1 &&
+      (driver.cuStreamGetCtx(call->stream, &context) != CUDA_SUCCESS ||
+       context != device.context())) {
+    const std::string text =
+        "nccl: the stream is not of the primary context of device " +
+        std::to_string(device.ordinal()) +
+        ", on which the group is; use a stream of that device";
+    return dw_invalid(error, text.c_str());
+  }
+  int status = CU_STREAM_CAPTURE_STATUS_NONE;
   if (int result = driver.cuStreamIsCapturing(call->stream, &status);
       result != CUDA_SUCCESS) {
     const std::string text =

@@ -3,8 +3,7 @@
 // sides take turns, so that what disturbs the machine disturbs both.
 //
 //   gpu_figures [--json FILE]     one rank
-//   distwrap run -n 2 gpu_figures  two, each on a GPU of its own, or sharing
-//   one
+//   distwrap run -n 2 gpu_figures  two, with a GPU each, or sharing one
 #include "driver.h"
 #include "world.h"
 

@@ -307,7 +307,8 @@ TEST(NcclCalls, WrongOnesAreRefusedAndNothingIsSent) {
           op = good;
           op.stream = {DW_DEVICE_CUDA, 5, &far};
           refused(op, DW_INVALID_ARGUMENT, "use a stream of that device");
-          op = good;
+          op.stream = {DW_DEVICE_CUDA, rank.device, &far};
+          refused(op, DW_INVALID_ARGUMENT, "not of the primary context of");
           op.stream = {DW_DEVICE_CUDA, rank.device, nullptr};
           refused(op, DW_INVALID_ARGUMENT, "default stream has the handle 1");
           op = good;

@@ -67,11 +67,6 @@ void fail_call(int nth, int result) {
   state().failed = false;
 }
 
-int calls_counted() {
-  std::lock_guard<std::mutex> lock(state().mutex);
-  return state().counted;
-}
-
 bool has_failed() {
   std::lock_guard<std::mutex> lock(state().mutex);
   return state().failed;

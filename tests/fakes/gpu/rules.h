@@ -28,8 +28,7 @@ class FAKE_EXPORT Collected {
 // without doing anything else; 0 switches it off. Calls that only ask, and ends
 // of communicators, are not counted.
 FAKE_EXPORT void fail_call(int nth, int result);
-// The calls since then, and whether the failure has happened.
-FAKE_EXPORT int calls_counted();
+// Whether the failure has happened.
 FAKE_EXPORT bool has_failed();
 // Makes the `nth` call of NCCL from now on, counted as those, return only when
 // `let_go` is called; 0 switches it off. Whether a call hangs now.
