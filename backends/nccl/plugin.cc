@@ -9,8 +9,8 @@ static constexpr dw_backend_api kTable = [] {
   api.struct_size = sizeof(dw_backend_api);
   api.abi_major = DW_ABI_MAJOR;
   api.abi_minor = DW_ABI_MINOR;
-  api.flags =
-      DW_BACKEND_STREAMS | DW_BACKEND_HAS_THREADS | DW_BACKEND_SAYS_BEGUN;
+  api.flags = DW_BACKEND_STREAMS | DW_BACKEND_HAS_THREADS |
+              DW_BACKEND_SAYS_BEGUN | DW_BACKEND_OWN_FLOATS;
   api.devices = DW_BIT(DW_DEVICE_CUDA);
   api.name = {"nccl", 4};
   api.version = {"2.19 or newer", 13};

@@ -74,10 +74,12 @@ void Buffer::put(size_t piece, const std::string& period, size_t phase) {
   owner.blocks_[p.block]->put(p.offset, period, element_, phase, p.count);
 }
 
-void Buffer::want(size_t piece, const std::string& period, size_t phase) {
+void Buffer::want(size_t piece, const std::string& period, size_t phase,
+                  const Ranges& allowed) {
   const Piece& p = pieces_[piece];
   const Buffer& owner = within_ == nullptr ? *this : *within_;
-  owner.blocks_[p.block]->want(p.offset, period, element_, phase, p.count);
+  owner.blocks_[p.block]->want(p.offset, period, element_, phase, p.count,
+                               allowed);
 }
 
 std::string Buffer::wrong(const std::string& name, int nan_dtype) const {

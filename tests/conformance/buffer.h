@@ -27,7 +27,8 @@ class Buffer {
   // `put` stores data that must not change; `want` sets the data expected
   // afterwards.
   void put(size_t piece, const std::string& period, size_t phase);
-  void want(size_t piece, const std::string& period, size_t phase);
+  void want(size_t piece, const std::string& period, size_t phase,
+            const Ranges& allowed = nullptr);
   std::string wrong(const std::string& name, int nan_dtype) const;
 
  private:

@@ -13,8 +13,12 @@ bool is_wide(Extent extent) {
 
 }  // namespace
 
-Call::Call(const Case& c, int rank, int size)
-    : case_(c), rank_(rank), size_(size), factor_(factor(c.dtype, rank)) {
+Call::Call(const Case& c, const Member& member)
+    : case_(c),
+      rank_(member.rank),
+      size_(member.size),
+      own_floats_((member.api.flags & DW_BACKEND_OWN_FLOATS) != 0),
+      factor_(factor(c.dtype, rank_)) {
   make_buffers(shape_of(c.kind));
   put_inputs();
 }
@@ -82,8 +86,10 @@ void Call::want_outputs() {
   const auto from = [this](int rank) {
     return values(case_.dtype, DW_REDUCE_NONE, rank);
   };
-  const auto reduced = [this](int ranks) {
-    return reduced_values(case_.dtype, case_.reduce, ranks);
+  const auto want_reduced = [this](int ranks, size_t phase) {
+    out_->want(
+        0, *reduced_values(case_.dtype, case_.reduce, ranks), phase,
+        own_floats_ ? ranges(case_.dtype, case_.reduce, ranks) : nullptr);
   };
   const size_t own = static_cast<size_t>(rank_);
   switch (case_.kind) {
@@ -93,13 +99,13 @@ void Call::want_outputs() {
       return out_->want(0, *from(case_.peer(size_)), phase(own));
     case DW_OP_REDUCE:
     case DW_OP_ALL_REDUCE:
-      return out_->want(0, *reduced(size_), phase(0));
+      return want_reduced(size_, phase(0));
     case DW_OP_REDUCE_SCATTER:
-      return out_->want(0, *reduced(size_), phase(own));
+      return want_reduced(size_, phase(own));
     case DW_OP_SCAN:
       // In an exclusive scan the first rank's output keeps its contents.
       if (!case_.exclusive || rank_ > 0)
-        out_->want(0, *reduced(rank_ + (case_.exclusive ? 0 : 1)), phase(0));
+        want_reduced(rank_ + (case_.exclusive ? 0 : 1), phase(0));
       return;
     default: {
       const bool exchanges = case_.kind == DW_OP_ALL_TO_ALL;
@@ -157,7 +163,7 @@ std::string Call::wrong_result() {
 std::string Call::wrong_refusal() const { return wrong(-1); }
 
 void make_call(Member& member, const Case& c) {
-  Call call(c, member.rank, member.size);
+  Call call(c, member);
   dw_op op = call.op();
   op.seq = member.next_seq++;
   if ((op.flags & DW_FLAG_CALLER_WAITS) != 0) op.trace = member.trace;

@@ -14,7 +14,7 @@ namespace distwrap::conformance {
 class Call {
  public:
   // Accepts any kind; an operation that is no collective gets plain buffers.
-  Call(const Case& c, int rank, int size);
+  Call(const Case& c, const Member& member);
 
   // The operation, without `seq`.
   dw_op op() const;
@@ -36,6 +36,7 @@ class Call {
 
   const Case case_;
   const int rank_, size_;
+  const bool own_floats_;  // DW_BACKEND_OWN_FLOATS
   bool in_place_ = false;
   std::unique_ptr<Buffer> in_, out_;
   // The memory to which the unused pointer of a rank sometimes points.

@@ -6,7 +6,7 @@
 #ifndef DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 #define DISTWRAP_TESTS_CONFORMANCE_DATA_H_
 
-#include "numbers.h"
+#include "reference.h"
 
 #include <memory>
 #include <string>
@@ -27,6 +27,11 @@ Period values(int dtype, uint16_t reduce, int rank);
 
 // One period of the reduction over ranks [0, ranks).
 Period reduced_values(int dtype, uint16_t reduce, int ranks);
+
+// One period of what a backend with floats of its own rules may give for them;
+// NULL for other types, and where data are only moved.
+using Ranges = std::shared_ptr<const std::vector<Range>>;
+Ranges ranges(int dtype, uint16_t reduce, int ranks);
 
 // A rank's own factor for premul_sum, in the storage of the dtype.
 std::string factor(int dtype, int rank);
@@ -49,9 +54,10 @@ class GuardedBytes {
   // Stores a period's elements, which must not change.
   void put(size_t offset, const std::string& period, size_t element,
            size_t phase, size_t count);
-  // Sets the elements that are expected later.
+  // Sets the elements that are expected later; with `allowed`, all of those in
+  // the ranges are right.
   void want(size_t offset, const std::string& period, size_t element,
-            size_t phase, size_t count);
+            size_t phase, size_t count, const Ranges& allowed = nullptr);
 
   // "" or the first difference from the expected content. An expected NaN of
   // `nan_dtype` (-1: none) may be any NaN.
@@ -59,7 +65,8 @@ class GuardedBytes {
 
  private:
   struct Place {
-    size_t begin, end;
+    size_t begin, end, phase;
+    Ranges allowed;
   };
 
   const size_t size_;

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kBlocked(20);
 const dw_error kWhy = {DW_ABORTED, DW_REASON_ABORTED, -1, 0, 0, "a test"};
 
 void abort_fails_later_calls(Member& member, const Case& c) {
-  Call call(c, member.rank, member.size);
+  Call call(c, member);
   dw_op op = call.op();
   op.seq = member.next_seq++;
   op.flags |= DW_FLAG_CALLER_WAITS;
@@ -38,7 +38,7 @@ void abort_fails_later_calls(Member& member, const Case& c) {
 void abort_blocked(Member& member, const Case& c) {
   const bool caller_waits = c.caller_waits();
   const std::string name = c.name();
-  Call call(c, member.rank, member.size);
+  Call call(c, member);
   dw_op op = call.op();
   op.seq = member.next_seq++;
   dw_work work;
@@ -174,7 +174,7 @@ void check_abort_in_transfer(const dw_backend_api& api, int size,
     c.count = kCount;
     for (int moment = 0; moment < kMoments; ++moment)
       run_team(api, size, limits, findings, [&](Member& member) {
-        Call call(c, member.rank, member.size);
+        Call call(c, member);
         member.meeting.meet();
         std::promise<void> over;
         std::thread aborting;

@@ -85,7 +85,7 @@ void run_plan(Member& member, Communicators& both, const Plan& plan,
         moving.push_back(&messages.back()->operation());
       }
   for (const Case& c : plan.collectives) {
-    calls.push_back(std::make_unique<Call>(c, member.rank, member.size));
+    calls.push_back(std::make_unique<Call>(c, member));
     dw_op op = calls.back()->op();
     const size_t which = c.salt % 2;
     op.seq = both.next_seq[which]++;

@@ -108,7 +108,7 @@ void check_forms(const dw_backend_api& api, int size, const Limits& limits,
             make_call(member, c);
             continue;
           }
-          const dw_op op = Call(c, member.rank, member.size).op();
+          const dw_op op = Call(c, member).op();
           const bool shown = (op.flags & c.flags()) == c.flags();
           const int32_t asked = member.api.query(member.comm, &op, nullptr);
           if (shown && asked != DW_UNIMPLEMENTED)

@@ -90,6 +90,31 @@ void loses_nan(const dw_op* op) {
   }
 }
 
+// A rank that computes in a type of 16 bits.
+void rounds_too_much(const dw_op* op) {
+  const int dtype = dw_dtype_index(op->out.dtype);
+  if (op->reduce == DW_REDUCE_NONE || output(op) == nullptr ||
+      (dtype != DW_DTYPE_F32 && dtype != DW_DTYPE_F64))
+    return;
+  for (int64_t i = 0; i < op->out.count; ++i) {
+    char* const at = output(op) + static_cast<size_t>(i) * element(op);
+    char half[2];
+    store(DW_DTYPE_BF16, load(dtype, at), half);
+    store(dtype, load(DW_DTYPE_BF16, half), at);
+  }
+}
+
+// The factors of an avg are off.
+void divides_by_more(const dw_op* op) {
+  const int dtype = dw_dtype_index(op->out.dtype);
+  if (op->reduce != DW_REDUCE_AVG || !is_float(dtype) || output(op) == nullptr)
+    return;
+  for (int64_t i = 0; i < op->out.count; ++i) {
+    char* const at = output(op) + static_cast<size_t>(i) * element(op);
+    store(dtype, {0, load(dtype, at).real * 0.75L}, at);
+  }
+}
+
 void forgets_the_end(dw_op& op) {
   if (op.kind == DW_OP_BROADCAST && op.out.count > 0) {
     op.out.count -= 1;
@@ -242,6 +267,15 @@ constexpr char kOutput[] = "the output is wrong";
 #function, check_calls, 3, says,                                \
         [](dw_backend_api & api) { api.submit = spoilt<function>; } \
   }
+// The backend reduces floats by rules of its own.
+#define OWN_FLOATS(function)                  \
+  {                                           \
+#function, check_calls, 3, kOutput,         \
+        [](dw_backend_api & api) {              \
+          api.flags |= DW_BACKEND_OWN_FLOATS;   \
+          api.submit = spoilt<function>;        \
+        } \
+  }
 #define BEFORE(function, says)                                       \
   {                                                                  \
 #function, check_calls, 3, says,                                 \
@@ -272,6 +306,10 @@ std::vector<Mutant> mutants_of_calls() {
       AFTER(writes_where_nothing_is, "this rank does not have"),
       AFTER(fills_gaps, "where nothing is to change"),
       AFTER(loses_nan, kOutput),
+      OWN_FLOATS(wrong_sum),
+      OWN_FLOATS(loses_nan),
+      OWN_FLOATS(rounds_too_much),
+      OWN_FLOATS(divides_by_more),
       BEFORE(forgets_the_end, kOutput),
       BEFORE(ignores_gaps, kOutput),
       BEFORE(treats_exclusive_as_inclusive, kOutput),

@@ -86,6 +86,19 @@ size_t element_size(int dtype) {
   return size;
 }
 
+long double epsilon(int dtype) {
+  switch (dtype) {
+    case DW_DTYPE_F16:
+      return std::ldexp(1.0L, -kF16.fraction);
+    case DW_DTYPE_BF16:
+      return std::ldexp(1.0L, -kBF16.fraction);
+    case DW_DTYPE_F32:
+      return std::numeric_limits<float>::epsilon();
+    default:
+      return std::numeric_limits<double>::epsilon();
+  }
+}
+
 const char* dtype_text(int dtype) {
 #define DW_DTYPE(index, name, enumerator, text, code, bits, storage) \
   if (dtype == index) return #text;

@@ -21,6 +21,8 @@ struct Number {
 bool is_float(int dtype);
 bool is_signed(int dtype);
 size_t element_size(int dtype);
+// The distance of 1 from the next larger number of a float type.
+long double epsilon(int dtype);
 const char* dtype_text(int dtype);
 const char* reduction_text(uint16_t reduce);
 

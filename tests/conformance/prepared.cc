@@ -116,7 +116,7 @@ std::string run(Member& member, dw_plan* plan, const dw_start& start,
 }
 
 void start_often(Member& member, const Case& c) {
-  Call own(c, member.rank, member.size);
+  Call own(c, member);
   const dw_op op = own.op();
   const Prepared prepared(member, op);
   if (prepared.get() == nullptr) return;
@@ -138,7 +138,7 @@ void start_often(Member& member, const Case& c) {
                                  (c.flags() & ~DW_FLAG_CALLER_WAITS) |
                                      (other_waits ? DW_FLAG_CALLER_WAITS : 0)))
       continue;
-    Call elsewhere(other, member.rank, member.size);
+    Call elsewhere(other, member);
     const dw_op at = elsewhere.op();
     dw_start start = start_of(member, other_waits);
     start.in = at.in.data;
@@ -148,7 +148,7 @@ void start_often(Member& member, const Case& c) {
   // Ranks may mix a start and the operation itself.
   Case mixed = c;
   mixed.salt += 90;
-  Call beside(mixed, member.rank, member.size);
+  Call beside(mixed, member);
   dw_op at = beside.op();
   if (member.rank == 0) {
     at.seq = member.next_seq++;

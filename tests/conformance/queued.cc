@@ -25,8 +25,7 @@ struct Waits {
 class Asynchronous {
  public:
   Asynchronous(Member& member, const Case& c)
-      : call_(c, member.rank, member.size),
-        operation_(numbered(member, call_.op())) {}
+      : call_(c, member), operation_(numbered(member, call_.op())) {}
   std::string begin(Member& member) { return operation_.begin(member); }
   std::string end(Member& member) {
     std::string wrong = operation_.end(member);

@@ -65,6 +65,36 @@ Number reduced(int dtype, uint16_t reduce, const std::vector<Number>& in,
   return result;
 }
 
+bool Range::has(long double number) const {
+  return std::isnan(number) ? nan : low <= number && number <= high;
+}
+
+Range allowed(int dtype, uint16_t reduce, const std::vector<Number>& in,
+              const std::vector<Number>& factors) {
+  const long double exact = reduced(dtype, reduce, in, factors).real;
+  if (reduce == DW_REDUCE_MIN || reduce == DW_REDUCE_MAX) {
+    std::vector<Number> numbers;
+    for (const Number& one : in)
+      if (!std::isnan(one.real)) numbers.push_back(one);
+    if (numbers.empty()) return {1, 0, true};
+    const long double best = reduced(dtype, reduce, numbers, {}).real;
+    return {best, best, std::isnan(exact)};
+  }
+  if (std::isnan(exact)) return {1, 0, true};
+  if (std::isinf(exact)) return {exact, exact, false};
+  // The sizes of the terms; for a product that of the result.
+  const auto n = static_cast<long double>(in.size());
+  long double sizes = 0;
+  for (size_t i = 0; i < in.size(); ++i)
+    sizes +=
+        std::fabs(reduce == DW_REDUCE_PREMUL_SUM ? in[i].real * factors[i].real
+                                                 : in[i].real);
+  if (reduce == DW_REDUCE_AVG) sizes /= n;
+  if (reduce == DW_REDUCE_PRODUCT) sizes = std::fabs(exact);
+  const long double off = n * epsilon(dtype) * sizes;
+  return {exact - off, exact + off, false};
+}
+
 void reduce_slowly(int dtype, uint16_t reduce,
                    const std::vector<const char*>& in,
                    const std::vector<const char*>& factors, size_t count,

@@ -14,6 +14,17 @@ namespace distwrap::conformance {
 Number reduced(int dtype, uint16_t reduce, const std::vector<Number>& in,
                const std::vector<Number>& factors);
 
+// The floats that a backend with DW_BACKEND_OWN_FLOATS may give for a
+// reduction.
+struct Range {
+  long double low = 0, high = 0;  // low > high: no number
+  bool nan = false;               // NaN, too
+
+  bool has(long double number) const;
+};
+Range allowed(int dtype, uint16_t reduce, const std::vector<Number>& in,
+              const std::vector<Number>& factors);
+
 // Reduces arrays in memory; `factors` may be empty.
 void reduce_slowly(int dtype, uint16_t reduce,
                    const std::vector<const char*>& in,

@@ -102,6 +102,41 @@ TEST(Reference, NanWinsAndFactorsAreEachRanksOwn) {
             1);
 }
 
+TEST(Reference, OwnFloatsStayWithinABound) {
+  const auto range = [](uint16_t reduce, std::vector<Number> in) {
+    const std::vector<Number> factors(in.size(), real(1));
+    return allowed(DW_DTYPE_F16, reduce, in, factors);
+  };
+  // The epsilon of f16 is 2^-10, and the sizes of the terms are 2048.
+  for (const uint16_t reduce : {DW_REDUCE_SUM, DW_REDUCE_PREMUL_SUM}) {
+    const Range sum = range(reduce, {real(1024), real(-1024)});
+    EXPECT_EQ(sum.low, -4);
+    EXPECT_EQ(sum.high, 4);
+    EXPECT_TRUE(sum.has(0));
+    EXPECT_FALSE(sum.has(4.5L));
+    EXPECT_FALSE(sum.has(std::nanl("")));
+  }
+  EXPECT_EQ(range(DW_REDUCE_AVG, {real(1024), real(1024)}).high, 1026);
+  EXPECT_EQ(range(DW_REDUCE_PRODUCT, {real(4), real(-256)}).low, -1026);
+  const Range infinite = range(DW_REDUCE_SUM, {real(INFINITY), real(1)});
+  EXPECT_TRUE(infinite.has(INFINITY));
+  EXPECT_FALSE(infinite.has(65504));
+}
+
+TEST(Reference, OwnFloatsMayDropNan) {
+  const Number nan = real(std::numeric_limits<long double>::quiet_NaN());
+  const auto largest = [](std::vector<Number> in) {
+    return allowed(DW_DTYPE_F32, DW_REDUCE_MAX, in, {});
+  };
+  const Range dropped = largest({real(1), nan, real(2)});
+  EXPECT_TRUE(dropped.has(2));
+  EXPECT_TRUE(dropped.has(nan.real));
+  EXPECT_FALSE(dropped.has(1));
+  EXPECT_FALSE(largest({real(1), real(2)}).has(nan.real));
+  EXPECT_FALSE(largest({nan, nan}).has(0));
+  EXPECT_TRUE(largest({nan, nan}).has(nan.real));
+}
+
 // The purpose of the data: the usual mistakes give other results.
 TEST(Data, TellsApartRoundingAtEveryStep) {
   for (const int dtype : {DW_DTYPE_F16, DW_DTYPE_BF16}) {
@@ -113,6 +148,10 @@ TEST(Data, TellsApartRoundingAtEveryStep) {
                     kPeriod, stepwise.data());
     }
     EXPECT_NE(stepwise, *reduced_values(dtype, DW_REDUCE_SUM, 4));
+    // A backend with rules of its own may round so.
+    const Ranges may = ranges(dtype, DW_REDUCE_SUM, 4);
+    for (size_t i = 0; i < kPeriod; ++i)
+      EXPECT_TRUE((*may)[i].has(load(dtype, stepwise.data() + 2 * i).real));
   }
 }
 

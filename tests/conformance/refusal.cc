@@ -45,7 +45,7 @@ void refuse_what_is_not_promised(Member& member) {
   const Promises promises = promises_of(member);
   const auto refuse = [&](const Case& c) {
     if (promises.has(c.kind, c.dtype, c.reduce, c.flags())) return;
-    Call call(c, member.rank, member.size);
+    Call call(c, member);
     dw_op op = call.op();
     const uint32_t shown =
         op.flags | (c.flags() & (DW_FLAG_IN_PLACE | DW_FLAG_EXCLUSIVE));
@@ -130,7 +130,7 @@ void check_refusals(const dw_backend_api& api, int size, const Limits& limits,
     for (const Case& c : plain_cases(promises_of(member))) {
       const auto with = [&](const std::string& what, int32_t want,
                             const std::function<void(dw_op&)>& change) {
-        Call call(c, member.rank, member.size);
+        Call call(c, member);
         dw_op op = call.op();
         change(op);
         refused(member, call, op, want, c.name() + " with " + what);
@@ -166,7 +166,7 @@ void check_growth(const dw_backend_api& api, int size, const Limits& limits,
   run_team(api, size, limits, findings, [](Member& member) {
     const dw_ext optional = {sizeof(dw_ext), 0, {"x-nobody", 8}, nullptr};
     for (const Case& c : plain_cases(promises_of(member))) {
-      Call call(c, member.rank, member.size);
+      Call call(c, member);
       LongOp longer = {call.op(), 0};
       longer.op.struct_size = sizeof longer;
       longer.op.seq = member.next_seq++;

@@ -18,7 +18,7 @@ class Running {
   Running(Member& member, const Case& c)
       : member_(member),
         name_(c.name() + " among others"),
-        call_(c, member.rank, member.size),
+        call_(c, member),
         operation_(numbered(call_.op(), member.next_seq++)) {}
 
   void begin() { note(operation_.begin(member_)); }

@@ -132,6 +132,13 @@ typedef struct dw_open_info {
 /* An offer: a pending operation waits in a queue of the device until the
  * backend calls `begun` for it. Since 1.2. */
 #define DW_BACKEND_SAYS_BEGUN 0x400000u
+/* Floats are reduced by the engine's own rules and not by those of
+ * reductions.def: every step may round to the element type, in any order; avg
+ * may divide the inputs, and add them up then; min and max may leave out NaN
+ * where another input is a number. A result is off by at most the epsilon of
+ * its type times the ranks times the sum of the sizes of its terms. A decorator
+ * reduces as the backend below. Since 1.2. */
+#define DW_BACKEND_OWN_FLOATS 0x800000u
 
 /* Operations that a decorator only hands on (slot `pass`). */
 typedef struct dw_pass { /* leaf */

@@ -127,9 +127,9 @@ Value combine(int op, Value a, Value b) {
       case ncclProd:
         return a * b;
       case ncclMax:
-        return std::isnan(a) || std::isnan(b) ? a + b : a < b ? b : a;
+        return std::isnan(a) || a < b ? b : a;
       case ncclMin:
-        return std::isnan(a) || std::isnan(b) ? a + b : b < a ? b : a;
+        return std::isnan(a) || b < a ? b : a;
       default:
         return a + b;
     }
@@ -156,16 +156,30 @@ void reduce_as(const Reduction& reduction,
                const std::vector<const char*>& factors, size_t count,
                char* out) {
   using Value = typename Form::Value;
+  constexpr bool kFloat = std::is_floating_point_v<Value>;
   const size_t n = inputs.size();
+  // A rank hands on a value of the element type.
+  const auto rounded = [](Value value) {
+    char stored[Form::kBytes];
+    Form::store(value, stored);
+    return Form::load(stored);
+  };
+  const bool averages = reduction.op == ncclAvg && !reduction.premul;
+  const bool scales = reduction.premul || (averages && kFloat);
   for (size_t i = 0; i < count; ++i) {
     Value sum{};
-    for (size_t r = 0; r < n; ++r) {
+    for (size_t hop = 0; hop < n; ++hop) {
+      // A ring begins each chunk at another rank.
+      const size_t r = (i + hop) % n;
       Value value = Form::load(inputs[r] + i * Form::kBytes);
-      if (reduction.premul)
-        value = static_cast<Value>(value * Form::load(factors[r]));
-      sum = r == 0 ? value : combine(reduction.op, sum, value);
+      if (scales) {
+        const Value factor = reduction.premul ? Form::load(factors[r])
+                                              : rounded(Value{1} / Value(n));
+        value = rounded(static_cast<Value>(value * factor));
+      }
+      sum = hop == 0 ? value : rounded(combine(reduction.op, sum, value));
     }
-    if (reduction.op == ncclAvg)
+    if (averages && !kFloat)
       sum = static_cast<Value>(sum / static_cast<Value>(n));
     Form::store(sum, out + i * Form::kBytes);
   }
