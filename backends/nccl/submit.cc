@@ -7,7 +7,9 @@
 #include "sdk/read_op.h"
 #include "window.h"
 
+#include <algorithm>
 #include <forward_list>
+#include <functional>
 #include <vector>
 
 namespace nccl_backend {
@@ -113,6 +115,15 @@ int32_t submit_group(dw_backend* backend, const dw_group_item* given,
     if (captured != 0 && captured != n)
       return dw_invalid(error,
                         "nccl: a batch is captured as a whole or not at all");
+    // A part of a collective that NCCL makes of messages would meet a message
+    // of the caller where the ranks' sets have another order.
+    const auto is_message = [](const LaunchItem& item) {
+      return (DW_BIT(item.op->kind) & dw_sdk::kMessages) != 0;
+    };
+    if (!std::is_partitioned(items.begin(), items.end(),
+                             std::not_fn(is_message)))
+      std::stable_partition(items.begin(), items.end(),
+                            std::not_fn(is_message));
     return launch(of(backend), items, waiting == n, error);
   });
 }
