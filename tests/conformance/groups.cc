@@ -52,17 +52,22 @@ Plan make_plan(const Promises& promises, const Member& member, uint64_t seed) {
   return plan;
 }
 
-// Collectives keep their order; everything else may be placed anywhere, and is.
+// Collectives keep their order, and so do messages that have only that;
+// everything else may be placed anywhere, and is.
 std::vector<Operation*> shuffled(const std::vector<Operation*>& messages,
                                  const std::vector<Operation*>& collectives,
-                                 uint64_t seed) {
+                                 bool tags, uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Operation*> order(messages);
-  order.resize(messages.size() + collectives.size(), nullptr);
-  std::shuffle(order.begin(), order.end(), random);
-  auto next = collectives.begin();
-  for (Operation*& slot : order)
-    if (slot == nullptr) slot = *next++;
+  std::vector<Operation*> moving(messages);
+  if (tags) std::shuffle(moving.begin(), moving.end(), random);
+  std::vector<const std::vector<Operation*>*> from(moving.size(), &moving);
+  from.resize(moving.size() + collectives.size(), &collectives);
+  std::shuffle(from.begin(), from.end(), random);
+  std::vector<Operation*> order;
+  auto message = moving.begin();
+  auto collective = collectives.begin();
+  for (const auto* const list : from)
+    order.push_back(list == &moving ? *message++ : *collective++);
   return order;
 }
 
@@ -92,8 +97,9 @@ void run_plan(Member& member, Communicators& both, const Plan& plan,
     operations.push_back(std::make_unique<Operation>(op, both.comms[which]));
     collective.push_back(operations.back().get());
   }
-  const std::vector<Operation*> all = shuffled(
-      moving, collective, seed * 31 + static_cast<uint64_t>(member.rank));
+  const std::vector<Operation*> all =
+      shuffled(moving, collective, member.limits.tags,
+               seed * 31 + static_cast<uint64_t>(member.rank));
   if (all.empty()) return;
   const std::string name = "group of seed " + std::to_string(seed);
   std::string wrong = begin_group(member, all);

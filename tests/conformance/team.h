@@ -28,6 +28,10 @@ struct Limits {
   size_t largest = size_t{1} << 20;  // elements
   // Whether it has every operation, and messages of a rank to itself.
   bool complete = false;
+  // Whether a receive finds its message by the tag. Otherwise the messages of
+  // two ranks arrive in the order in which they are sent, and one that waits
+  // holds up what comes after it, except in its own set.
+  bool tags = true;
   // The engine writes a message to the buffer of a receive that it knows before
   // anybody can compare the two.
   bool delivers_first = false;

@@ -21,9 +21,10 @@ std::string fake_driver();
 // The versions whose exports differ.
 std::vector<int> versions();
 
-// The backend as one of host memory, for the conformance suite: it names
-// operations on host memory, which the fakes then allow. Every instance has a
-// device of its own.
+// The backend as one of host memory, for the conformance suite: its calls run
+// on copies of their buffers in memory of the device, in host order, on a
+// stream or aside, and what the device has written is copied back. Every
+// instance has a device of its own.
 const dw_backend_api& on_host_memory(int version);
 // The next instances of that have the devices from this one on.
 void use_devices_from(int device);

@@ -166,10 +166,11 @@ constexpr bool kPreparesInCalls = FAKE_NCCL_VERSION < 23100;
 constexpr int kOneSided = -2;  // in place of a peer
 
 // NCCL connects to a peer inside the first call that needs it, and waits there
-// for the peer's.
+// for the peer's; to all peers of a group in an order that all ranks share.
 void connect(Kernel& kernel) {
   ncclComm* const comm = kernel.comm;
   const auto gone = [comm] { return comm->is_gone(); };
+  std::map<Key, int> ranks;  // so many ranks meet
   for (const Called& called : kernel.calls) {
     if (is_one_sided(called.part.kind)) {
       if (kPreparesInCalls && comm->connected.insert(kOneSided).second)
@@ -184,9 +185,10 @@ void connect(Kernel& kernel) {
                      static_cast<uint64_t>(std::min(comm->rank, peer)),
                      static_cast<uint64_t>(std::max(comm->rank, peer))};
     const Key all = {kConnect, 0, 0, 0};
-    comm->clique->wait_for_all(message ? key : all, comm->rank,
-                               message ? 2 : comm->clique->size(), gone);
+    ranks[message ? key : all] = message ? 2 : comm->clique->size();
   }
+  for (const auto& [key, n] : ranks)
+    comm->clique->wait_for_all(key, comm->rank, n, gone);
 }
 
 bool is_connected(const Kernel& kernel) {
