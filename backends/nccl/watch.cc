@@ -394,6 +394,7 @@ void Watch::run() {
     mutex_.lock();
     const bool idle = !has_flights() && !some_broken;
     mutex_.unlock();
+    if (idle) short_naps_.store(0, std::memory_order_relaxed);
     if (!idle && std::exchange(looks_at_nothing, 0) != 0) nap = kFirstNap;
     bool watches_replays;
     {
