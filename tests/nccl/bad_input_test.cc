@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
 #include <mutex>
+#include <set>
+#include <string>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <vector>
 
 namespace distwrap::nccl_test {
 namespace {
@@ -138,28 +142,49 @@ TEST(NcclSetup, CanBeCancelledWhileNcclWaits) {
 
 // Each hint of NCCL's config reaches the library.
 TEST(NcclHints, ReachNccl) {
+  HintMap hints = {{"net_name", "Socket"}, {"comm_name", "dp"}};
+  std::vector<std::string> notes = {"netName=Socket", "commName=dp"};
+#define NCCL_FIELD_HINT(name, field, since, least, most) \
+  hints[#name] = std::to_string(most);                   \
+  notes.push_back(#field "=" + std::to_string(most));
+#include "nccl/hints.def"
   fakes::gpu::take_notes();
-  const HintMap hints = {{"min_ctas", "2"},
-                         {"max_ctas", "4"},
-                         {"cga_cluster_size", "1"},
-                         {"net_name", "Socket"},
-                         {"split_share", "1"},
-                         {"traffic_class", "7"},
-                         {"comm_name", "dp"},
-                         {"collnet", "1"},
-                         {"cta_policy", "2"},
-                         {"nvls_ctas", "3"},
-                         {"channels_per_net_peer", "5"},
-                         {"nvlink_centric", "0"},
-                         {"launch_order", "1"}};
   run_ranks({.size = 1, .hints = hints}, [](FakeRank&) {});
-  EXPECT_THAT(
-      fakes::gpu::take_notes(),
-      testing::UnorderedElementsAre(
-          "minCTAs=2", "maxCTAs=4", "cgaClusterSize=1", "netName=Socket",
-          "splitShare=1", "trafficClass=7", "commName=dp", "collnetEnable=1",
-          "CTAPolicy=2", "nvlsCTAs=3", "nChannelsPerNetPeer=5",
-          "nvlinkCentricSched=0", "launchOrderImplicit=1"));
+  EXPECT_THAT(fakes::gpu::take_notes(),
+              testing::UnorderedElementsAreArray(notes));
+}
+
+// Every other hint has a test of its effect.
+TEST(NcclHints, EachHasATest) {
+  const std::map<std::string, std::string> tests = {
+      {"nccl_library", "NcclOpen.NamesAMissingLibrary"},
+      {"cuda_driver", "NcclOpen.NamesAMissingDriver"},
+      {"encryption_key_file", "NcclHints.AKeyReachesNcclOnce"},
+      {"net_name", "NcclHints.ReachNccl"},
+      {"comm_name", "NcclHints.ReachNccl"},
+      {"tags", "NcclCalls.TagsInOrderAreAllowedByAHint"},
+      {"check_pointers", "NcclCalls.WrongOnesAreRefusedAndNothingIsSent"},
+      {"ranks_per_id", "NcclHints.RanksPerIdSpreadsIds"},
+      {"register_memory", "NcclMemory.IsNotRegisteredWithoutNeed"},
+      {"split", "NcclSplit.ThatIsGivenUpEndsTheParent"},
+      {"watch_replays", "NcclGraphs.AReplayThatIsStuckEndsItsGroup"}};
+  std::set<std::string> here;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < all.total_test_suite_count(); ++s) {
+    const testing::TestSuite& suite = *all.GetTestSuite(s);
+    for (int i = 0; i < suite.total_test_count(); ++i)
+      here.insert(std::string(suite.name()) + "." +
+                  suite.GetTestInfo(i)->name());
+  }
+  std::vector<std::string> hints;
+#define NCCL_TEXT_HINT(name) hints.push_back(#name);
+#define NCCL_INT_HINT(name, least, most) hints.push_back(#name);
+#include "nccl/hints.def"
+  for (const std::string& hint : hints) {
+    const auto test = tests.find(hint);
+    ASSERT_NE(test, tests.end()) << hint << " has no test of its effect";
+    EXPECT_EQ(here.count(test->second), 1U) << test->second;
+  }
 }
 
 // A file with these bytes, readable by this user only unless told otherwise.

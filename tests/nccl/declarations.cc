@@ -40,7 +40,7 @@ constexpr bool alike() {
   else if constexpr (std::is_pointer_v<A> && std::is_pointer_v<B>) {
     using To = std::remove_cv_t<std::remove_pointer_t<A>>;
     using ToOurs = std::remove_cv_t<std::remove_pointer_t<B>>;
-    // What is opaque has another name there.
+    // An opaque struct has another name there.
     if constexpr (std::is_class_v<To> && std::is_class_v<ToOurs>)
       return true;
     else
