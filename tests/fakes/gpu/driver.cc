@@ -180,11 +180,13 @@ FAKE_EXPORT int cuDeviceGetAttribute(int* value, int attribute,
   }
 }
 FAKE_EXPORT int cuDeviceGetUuid(CUuuid* uuid, CUdevice device) {
+  if (const int planned = planned_driver_failure()) return planned;
   *uuid = {};
   uuid->bytes[0] = static_cast<unsigned char>(device + 1);
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuDevicePrimaryCtxRetain(CUctx_st** context, CUdevice device) {
+  if (const int planned = planned_driver_failure()) return planned;
   std::lock_guard<std::mutex> lock(machine().mutex);
   ++machine().retained[device];
   *context = &machine().contexts[device];
@@ -215,6 +217,7 @@ FAKE_EXPORT int cuCtxGetCurrent(CUctx_st** context) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
+  if (const int planned = planned_driver_failure()) return planned;
   if (current_device() < 0) return no_context("cuMemAlloc");
   if (!leaves_captures_alone("cuMemAlloc"))
     return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
@@ -239,6 +242,7 @@ FAKE_EXPORT int cuPointerGetAttribute(void* value, int attribute,
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuStreamCreate(CUstream_st** stream, unsigned) {
+  if (const int planned = planned_driver_failure()) return planned;
   if (current_device() < 0) return no_context("cuStreamCreate");
   *stream = new CUstream_st(current_device());
   return CUDA_SUCCESS;
@@ -248,12 +252,14 @@ FAKE_EXPORT int cuStreamDestroy_v2(CUstream_st* stream) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuStreamGetCtx(CUstream_st* handle, CUctx_st** context) {
+  if (const int planned = planned_driver_failure()) return planned;
   const CUstream_st* const stream = stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *context = context_of(stream->device);
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuStreamIsCapturing(CUstream_st* handle, int* status) {
+  if (const int planned = planned_driver_failure()) return planned;
   const CUstream_st* const stream = stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   *status = stream->is_capturing() ? CU_STREAM_CAPTURE_STATUS_ACTIVE
@@ -262,6 +268,7 @@ FAKE_EXPORT int cuStreamIsCapturing(CUstream_st* handle, int* status) {
 }
 FAKE_EXPORT int cuStreamWaitEvent(CUstream_st* handle, CUevent_st* event,
                                   unsigned) {
+  if (const int planned = planned_driver_failure()) return planned;
   CUstream_st* const stream = stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   std::shared_ptr<Moment> moment;
@@ -307,6 +314,7 @@ FAKE_EXPORT int cuStreamWriteValue32_v2(CUstream_st* handle,
 }
 
 FAKE_EXPORT int cuEventCreate(CUevent_st** event, unsigned flags) {
+  if (const int planned = planned_driver_failure()) return planned;
   if (current_device() < 0) return no_context("cuEventCreate");
   if ((flags & CU_EVENT_DISABLE_TIMING) == 0)
     broken("an event with a timer", "it makes the device wait for the host");
@@ -319,6 +327,7 @@ FAKE_EXPORT int cuEventDestroy_v2(CUevent_st* event) {
   return CUDA_SUCCESS;
 }
 FAKE_EXPORT int cuEventRecord(CUevent_st* event, CUstream_st* handle) {
+  if (const int planned = planned_driver_failure()) return planned;
   CUstream_st* const stream = stream_of(handle);
   if (stream == nullptr) return CUDA_ERROR_INVALID_HANDLE;
   if (stream->device != event->device) {

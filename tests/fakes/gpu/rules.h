@@ -25,8 +25,8 @@ class FAKE_EXPORT Collected {
 };
 
 // Makes the `nth` call of NCCL from now on, counted from 1, answer `result`
-// without doing anything else; 0 switches it off. Calls that only ask, and ends
-// of communicators, are not counted.
+// without doing anything else; 0 switches it off. Calls that only ask, aborts
+// and destroys are not counted.
 FAKE_EXPORT void fail_call(int nth, int result);
 // Whether the failure has happened.
 FAKE_EXPORT bool has_failed();
@@ -52,6 +52,14 @@ FAKE_EXPORT void wait_in_question();
 // Aborts and destroys of NCCL do not return while this is on.
 FAKE_EXPORT void hang_ends(bool on);
 FAKE_EXPORT bool ends_hang();
+
+// Makes the `nth` call of the driver from now on answer `result` without doing
+// anything else; 0 switches it off. Counted are those that retain a context,
+// allocate, make streams and events, record, and put waits into streams.
+FAKE_EXPORT void fail_driver_call(int nth, int result);
+FAKE_EXPORT bool has_driver_failed();
+// For the fake driver: the answer that this call has to give, 0 for its own.
+FAKE_EXPORT int planned_driver_failure();
 
 // Notes of the fake NCCL about its calls, for tests of hints: "minCTAs=4".
 FAKE_EXPORT void note(const std::string& text);
