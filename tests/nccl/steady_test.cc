@@ -170,16 +170,14 @@ void run_both(const std::function<void(Raw& raw, const OnDevice& x,
       {}, settings);
 }
 
-// The fakes allocate for each call, and now and then for a queue.
+// The fakes allocate for each call, and now and then, on either side, for a
+// queue: one more or one less in a round.
 TEST(NcclSteady, EnqueuedCallsAllocateNothing) {
   run_both([](Raw& raw, const OnDevice& x, CUstream_st& stream) {
     const auto ours = [&] {
       EXPECT_TRUE(enqueue_by_distwrap(&x, &stream).ok());
     };
     const auto theirs = [&] { enqueue_by_nccl(&raw, &x, &stream); };
-    allocations_of(theirs);
-    stream.synchronize();
-    const int without = allocations_of(theirs);
     // More calls at once than are counted, so that enough of what they have
     // needed is free again, whenever the instance's thread frees the last.
     std::vector<Work> works;
@@ -188,8 +186,17 @@ TEST(NcclSteady, EnqueuedCallsAllocateNothing) {
           *all_reduce(x.view(), ReduceOp::kSum, {.stream = handle(stream)}));
     for (const Work& work : works) EXPECT_TRUE(work.wait().ok());
     works.clear();
-    stream.synchronize();
-    EXPECT_LT(allocations_of(ours), without + kCells + kCalls / 2);
+    std::vector<int> by_raw, by_ours;
+    for (int round = 0; round < 9; ++round) {
+      stream.synchronize();
+      by_raw.push_back(allocations_of(theirs));
+      stream.synchronize();
+      by_ours.push_back(allocations_of(ours));
+    }
+    std::sort(by_raw.begin(), by_raw.end());
+    // An allocation of the backend would be in every round.
+    EXPECT_LE(*std::min_element(by_ours.begin(), by_ours.end()),
+              by_raw[by_raw.size() / 2] + kCells);
   });
 }
 
