@@ -34,11 +34,15 @@ void connect(FakeRank& rank) {
   ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
 }
 
+// Over a version without ncclCommRevoke, which connects in other calls, too.
+class NcclBegins : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(, NcclBegins, testing::Values(22304, 23203));
+
 // An operation begins when its stream has come to it, and one behind it when it
 // has ended, for which rank 1 has to come.
-TEST(NcclBegins, BehindWhatIsOnTheStream) {
+TEST_P(NcclBegins, BehindWhatIsOnTheStream) {
   Moment comes;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {1});
     connect(rank);
@@ -70,9 +74,9 @@ TEST(NcclBegins, BehindWhatIsOnTheStream) {
 
 // Operations in host order follow each other, and those aside begin behind what
 // the caller's stream had.
-TEST(NcclBegins, InHostOrderAndAside) {
+TEST_P(NcclBegins, InHostOrderAndAside) {
   Moment comes;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {1});
     connect(rank);
@@ -102,9 +106,9 @@ TEST(NcclBegins, InHostOrderAndAside) {
 }
 
 // An operation on another stream does not hide the order of one stream.
-TEST(NcclBegins, StreamsAreToldApart) {
+TEST_P(NcclBegins, StreamsAreToldApart) {
   Moment comes;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st a(rank.device), b(rank.device);
     const DeviceInts x(rank, {1});
     connect(rank);
@@ -131,9 +135,9 @@ TEST(NcclBegins, StreamsAreToldApart) {
 }
 
 // The items of a set begin together.
-TEST(NcclBegins, ASetBeginsTogether) {
+TEST_P(NcclBegins, ASetBeginsTogether) {
   Moment comes;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {1}), y(rank, {2});
     connect(rank);
@@ -155,8 +159,8 @@ TEST(NcclBegins, ASetBeginsTogether) {
 
 // A set needs two events on each stream, however many items it has; each item
 // completes.
-TEST(NcclBegins, ASetSharesItsEvents) {
-  run_ranks({.size = 1}, [&](FakeRank& rank) {
+TEST_P(NcclBegins, ASetSharesItsEvents) {
+  run_ranks({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
     CUstream_st streams[] = {CUstream_st(rank.device),
                              CUstream_st(rank.device)};
     const DeviceInts x(rank, {1});
@@ -185,9 +189,9 @@ TEST(NcclBegins, ASetSharesItsEvents) {
 
 // A caller that waits is told behind which operation its own is queued, and how
 // long the device has been running it.
-TEST(NcclBegins, ATimeOutSaysWhatTheDeviceDoes) {
+TEST_P(NcclBegins, ATimeOutSaysWhatTheDeviceDoes) {
   Moment over;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     const DeviceInts x(rank, {1});
     connect(rank);
     if (rank.rank == 1) return over.wait();
@@ -205,7 +209,7 @@ TEST(NcclBegins, ATimeOutSaysWhatTheDeviceDoes) {
     ASSERT_TRUE(work.wait(kLong));
   });
   Moment again;
-  run_ranks({.size = 2}, [&](FakeRank& rank) {
+  run_ranks({.size = 2, .version = GetParam()}, [&](FakeRank& rank) {
     const DeviceInts x(rank, {1});
     connect(rank);
     if (rank.rank == 1) return again.wait();

@@ -169,9 +169,13 @@ TEST(NcclAbort, EndsWhatFlies) {
   });
 }
 
-TEST(NcclAbort, ThatHangsIsLeftBehind) {
+// By ncclCommAbort over a version without ncclCommRevoke.
+class NcclHangs : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(, NcclHangs, testing::Values(22304, 23203));
+
+TEST_P(NcclHangs, AnAbortIsLeftBehind) {
   fakes::gpu::hang_ends(true);
-  run_ranks({.size = 1}, [](FakeRank& rank) {
+  run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     const dw_error why = why_of("the network is stuck");
     const auto begun = Clock::now();
     EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);

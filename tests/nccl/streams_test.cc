@@ -168,6 +168,46 @@ TEST_P(NcclStreams, AsideTheStreamGoesOn) {
   });
 }
 
+// Later work of a stream waits for the items of a set that are not aside, and
+// for others when it is told to.
+TEST_P(NcclStreams, ASetThatIsAsideInPart) {
+  run_ranks(team(), [](FakeRank& rank) {
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {0}), y(rank, {0}), z(rank, {0});
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    // Items of both kinds run behind what is there before.
+    Moment gate;
+    stream.put([&] {
+      gate.wait();
+      for (const DeviceInts* const one : {&x, &y}) one->set({rank.rank + 1});
+    });
+    dw_op ops[] = {
+        rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream),
+        rank.on(rank.op(DW_OP_ALL_REDUCE, y.data(), y.data(), 1), stream)};
+    ops[1].flags |= DW_FLAG_ASIDE;
+    dw_work works[2];
+    const dw_group_item items[] = {{rank.comm, &ops[0], &works[0]},
+                                   {rank.comm, &ops[1], &works[1]}};
+    ASSERT_EQ(nccl().submit_group(rank.backend, items, 2, &rank.error), DW_OK)
+        << rank.error.text;
+    stream.put([&] { z.set(x.values()); });
+    for (const dw_work& work : works) EXPECT_EQ(work.completions(), 0);
+    gate.happen();
+    stream.synchronize();
+    EXPECT_EQ(z.values(), Ints{3}) << "the stream waits for the first";
+    const dw_stream waits = {DW_DEVICE_CUDA, rank.device, &stream};
+    EXPECT_LE(nccl().work_wait_stream(rank.comm, &works[1], &waits, nullptr),
+              DW_OK);
+    stream.put([&] { z.set(y.values()); });
+    stream.synchronize();
+    EXPECT_EQ(z.values(), Ints{3});
+    for (dw_work& work : works) {
+      ASSERT_TRUE(work.wait(kLong));
+      EXPECT_EQ(work.code(), DW_OK);
+    }
+  });
+}
+
 // Messages of a set do not wait for each other, and a rank may be its own peer.
 TEST_P(NcclStreams, ASetIsOneGroupOfNccl) {
   run_ranks(team(), [](FakeRank& rank) {

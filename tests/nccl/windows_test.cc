@@ -167,6 +167,37 @@ TEST_P(NcclWindows, SignalsCountForEachPair) {
   });
 }
 
+// W3: the signals of one window are not those of another one, in whatever order
+// they come.
+TEST_P(NcclWindows, TwoWindowsCountApart) {
+  run_ranks({.size = 2, .version = GetParam()}, [](FakeRank& rank) {
+    const WindowOf first(rank), second(rank);
+    const auto late = [&](const WindowOf& window) {
+      dw_op wait = rank.on_window(DW_OP_WAIT_SIGNAL, window.get(), 1);
+      wait.timeout_ns = 20'000'000;
+      EXPECT_EQ(rank.call(wait), DW_DEADLINE_EXCEEDED);
+    };
+    const auto call = [&](uint16_t kind, const WindowOf& window) {
+      EXPECT_EQ(rank.call(rank.on_window(kind, window.get(), 1 - rank.rank)),
+                DW_DONE)
+          << rank.error.text;
+    };
+    if (rank.rank == 1) {
+      for (const WindowOf* const window : {&second, &first, &second})
+        call(DW_OP_SIGNAL, *window);
+      rank.meeting.swap(1, "");
+      rank.meeting.swap(1, "");
+      return;
+    }
+    rank.meeting.swap(0, "");  // all three have been raised
+    call(DW_OP_WAIT_SIGNAL, first);
+    late(first);
+    for (int i = 0; i < 2; ++i) call(DW_OP_WAIT_SIGNAL, second);
+    late(second);
+    rank.meeting.swap(0, "");
+  });
+}
+
 // A wait that is late changes nothing, and may be made again.
 TEST_P(NcclWindows, ALateWaitMayBeMadeAgain) {
   run_ranks({.size = 2, .version = GetParam()}, [](FakeRank& rank) {
