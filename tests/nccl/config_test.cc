@@ -64,7 +64,6 @@ TEST(NcclConfig, HasTheFormOfItsVersion) {
   for (const auto& form : kForms) {
     const ncclConfig config = filled(form.version);
     EXPECT_EQ(config.size, form.bytes) << form.version;
-    EXPECT_EQ(nccl_backend::config_bytes(form.version), form.bytes);
     EXPECT_EQ(config.version, form.form) << form.version;
     EXPECT_EQ(config.magic, 0xcafebeefU);
     EXPECT_EQ(config.blocking, 0);

@@ -121,23 +121,6 @@ void wait_in_question() {
   --state().hanging_questions;
 }
 
-namespace {
-std::atomic<int> driver_fails_in = 0, driver_answer = 0;
-}  // namespace
-
-void fail_driver_call(int nth, int result) {
-  driver_answer = result;
-  driver_fails_in = nth;
-}
-bool has_driver_failed() { return driver_fails_in < 0; }
-int planned_driver_failure() {
-  int left = driver_fails_in;
-  while (left > 0)
-    if (driver_fails_in.compare_exchange_weak(left, left == 1 ? -1 : left - 1))
-      return left == 1 ? driver_answer.load() : 0;
-  return 0;
-}
-
 void fail_asynchronously(int result) { state().asynchronous = result; }
 int asynchronous_failure() { return state().asynchronous; }
 void fail_revocations(int result) { state().revocation = result; }
@@ -153,6 +136,23 @@ void note(const std::string& text) {
 std::vector<std::string> take_notes() {
   std::lock_guard<std::mutex> lock(state().mutex);
   return std::exchange(state().notes, {});
+}
+
+namespace {
+std::atomic<int> driver_fails_in = 0, driver_answer = 0;
+}  // namespace
+
+void fail_driver_call(int nth, int result) {
+  driver_answer = result;
+  driver_fails_in = nth;
+}
+bool has_driver_failed() { return driver_fails_in < 0; }
+int planned_driver_failure() {
+  int left = driver_fails_in;
+  while (left > 0)
+    if (driver_fails_in.compare_exchange_weak(left, left == 1 ? -1 : left - 1))
+      return left == 1 ? driver_answer.load() : 0;
+  return 0;
 }
 
 }  // namespace fakes::gpu
