@@ -59,7 +59,7 @@ void expect_sum(BackendCommunicator& group, int64_t size) {
   EXPECT_TRUE(work.ok()) << work.status();
   EXPECT_EQ(one, size);
   group.drain(Deadline::after(absl::Seconds(10)));
-  group.destroy(Deadline::after(absl::Seconds(10)));
+  EXPECT_TRUE(group.destroy(Deadline::after(absl::Seconds(10))).ok());
 }
 
 TEST(Lessons, G06_AGroupOfSomeDoesNotShiftTheNextOneOfAll) {

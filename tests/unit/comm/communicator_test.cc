@@ -358,11 +358,11 @@ TEST_F(CommunicatorTest, ClosingWaitsForWorkInFlight) {
   std::thread completer([&] { fake_.complete(pending, DW_OK); });
   EXPECT_TRUE(comm_->drain(Deadline::after(absl::Seconds(30))));
   completer.join();
-  comm_->destroy(Deadline::never());
+  EXPECT_TRUE(comm_->destroy(Deadline::never()).ok());
   EXPECT_EQ(fake_.aborts, 0);
   EXPECT_EQ(fake_.destroys, 1);
   EXPECT_EQ(error_reason(call().status()), Reason::kGroupClosed);
-  comm_->destroy(Deadline::never());
+  EXPECT_TRUE(comm_->destroy(Deadline::never()).ok());
   EXPECT_EQ(fake_.destroys, 1);
 }
 
@@ -378,7 +378,7 @@ TEST_F(CommunicatorTest, ABackendThatNeverLetsGoIsNotDestroyed) {
   ASSERT_TRUE(work.ok());
   EXPECT_FALSE(comm_->drain(Deadline::after(absl::Milliseconds(10))));
   EXPECT_EQ(fake_.aborts, 1);
-  comm_->destroy(Deadline::never());
+  EXPECT_TRUE(comm_->destroy(Deadline::never()).ok());
   EXPECT_EQ(fake_.destroys, 0);
   dw_error error{};
   fake_.complete(pending, DW_ABORTED, &error);
