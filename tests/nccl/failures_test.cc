@@ -170,10 +170,10 @@ TEST(NcclAbort, EndsWhatFlies) {
 }
 
 // By ncclCommAbort over a version without ncclCommRevoke.
-class NcclHangs : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(, NcclHangs, testing::Values(22304, 23203));
+class NcclAbortHangs : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(, NcclAbortHangs, testing::Values(22304, 23203));
 
-TEST_P(NcclHangs, AnAbortIsLeftBehind) {
+TEST_P(NcclAbortHangs, AnAbortIsLeftBehind) {
   fakes::gpu::hang_ends(true);
   run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     const dw_error why = why_of("the network is stuck");
