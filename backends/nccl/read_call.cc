@@ -108,7 +108,7 @@ int32_t read_stream(const Comm& comm, const dw_op& op, ReadCall* call,
   call->order =
       (op.flags & DW_FLAG_ASIDE) != 0 ? Order::kAside : Order::kStream;
   const Driver& driver = device.driver();
-  CUctx_st* context = device.context();
+  CUctx_st* context = nullptr;
   if (comm.hints.check_pointers == 1 &&
       (driver.cuStreamGetCtx(call->stream, &context) != CUDA_SUCCESS ||
        context != device.context())) {
