@@ -16,8 +16,8 @@
 
 #include "heap.h"
 #include "hostmem/processors.h"
+#include "hostmem/segment.h"
 #include "layout.h"
-#include "segment.h"
 #include "watch.h"
 
 #include <deque>
@@ -29,7 +29,9 @@
 
 namespace shm_backend {
 
+using dw_hostmem::Descriptor;
 using dw_hostmem::Processors;
+using dw_hostmem::Segment;
 
 class Arena {
  public:
@@ -99,7 +101,7 @@ class Arena {
   bool have_left(std::vector<Member>& others, bool look_for_dead) const;
   void collect(size_t most, bool look_for_dead);
 
-  Segment segment_;
+  Segment segment_{"shm"};
   Header header_ = {};
   mutable Heap heap_;
   int rank_ = 0;

@@ -10,8 +10,8 @@
 #ifndef DISTWRAP_BACKENDS_SHM_HEAP_H_
 #define DISTWRAP_BACKENDS_SHM_HEAP_H_
 
+#include "hostmem/segment.h"
 #include "layout.h"
-#include "segment.h"
 
 #include <atomic>
 #include <cstddef>
@@ -22,6 +22,8 @@
 #include <vector>
 
 namespace shm_backend {
+
+using dw_hostmem::Segment;
 
 // The parts of this rank's heap that a running operation of one communicator
 // uses.

@@ -4,13 +4,15 @@
 #ifndef DISTWRAP_BACKENDS_SHM_MEET_H_
 #define DISTWRAP_BACKENDS_SHM_MEET_H_
 
-#include "segment.h"
+#include "hostmem/segment.h"
 #include "watch.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace shm_backend {
+
+using dw_hostmem::Descriptor;
 
 // A random name of a socket.
 struct SocketName {

@@ -4,11 +4,13 @@
 #ifndef DISTWRAP_BACKENDS_SHM_WATCH_H_
 #define DISTWRAP_BACKENDS_SHM_WATCH_H_
 
-#include "segment.h"
+#include "hostmem/segment.h"
 
 #include <vector>
 
 namespace shm_backend {
+
+using dw_hostmem::Descriptor;
 
 class Watch {
  public:

@@ -14,15 +14,17 @@
 
 #include "arena.h"
 #include "distwrap/abi/plugin.h"
+#include "hostmem/segment.h"
 #include "hostmem/setup_exchange.h"
 #include "hostmem/window.h"
 #include "reach.h"
-#include "segment.h"
 
 #include <memory>
 #include <vector>
 
 namespace shm_backend {
+
+using dw_hostmem::Segment;
 
 struct Comm;
 
@@ -45,7 +47,7 @@ struct Window : dw_hostmem::WindowWords {
   // keeps the part as long as the window exists.
   std::shared_ptr<Arena> arena;
   Lease lease;
-  Segment segment;
+  Segment segment{"shm"};
   std::vector<WindowPart> parts;  // by rank
 
   // The functions of window_ops.h.

@@ -1,6 +1,6 @@
-#include "segment.h"
+#include "hostmem/segment.h"
 
-#include "layout.h"
+#include "hostmem/window.h"
 #include "sdk/fail.h"
 #include "sdk/headroom.h"
 
@@ -14,22 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace shm_backend {
+namespace dw_hostmem {
 namespace {
 
+constexpr size_t kPage = 4096;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-
-int32_t fail_system(dw_error* error, const char* what, int cause) {
-  const bool limit = cause == EMFILE || cause == ENFILE || cause == EFBIG;
-  const bool memory = cause == ENOMEM || cause == ENOSPC;
-  char text[200];
-  std::snprintf(text, sizeof text, "shm: %s: %s", what, strerror(cause));
-  if (limit || memory)
-    return dw_fail(error, DW_RESOURCE_EXHAUSTED,
-                   limit ? DW_REASON_RESOURCE_LIMIT : DW_REASON_OUT_OF_MEMORY,
-                   -1, cause, text);
-  return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, cause, text);
-}
 
 }  // namespace
 
@@ -37,8 +26,30 @@ Descriptor::~Descriptor() {
   if (fd_ >= 0) ::close(fd_);
 }
 
+Descriptor descriptor_of(int64_t process, int fd) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%lld/fd/%d",
+                static_cast<long long>(process), fd);
+  // A pipe would wait for its other end.
+  return Descriptor(::open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
 Segment::~Segment() {
   if (data_ != nullptr) munmap(data_, mapped_);
+}
+
+int32_t Segment::fail_system(dw_error* error, const char* what,
+                             int cause) const {
+  const bool limit = cause == EMFILE || cause == ENFILE || cause == EFBIG;
+  const bool memory = cause == ENOMEM || cause == ENOSPC;
+  char text[200];
+  std::snprintf(text, sizeof text, "%s: %s: %s", backend_, what,
+                strerror(cause));
+  if (limit || memory)
+    return dw_fail(error, DW_RESOURCE_EXHAUSTED,
+                   limit ? DW_REASON_RESOURCE_LIMIT : DW_REASON_OUT_OF_MEMORY,
+                   -1, cause, text);
+  return dw_fail(error, DW_INTERNAL, DW_REASON_BACKEND_FAILED, -1, cause, text);
 }
 
 int32_t Segment::create(size_t bytes, dw_error* error, size_t most) {
@@ -48,8 +59,9 @@ int32_t Segment::create(size_t bytes, dw_error* error, size_t most) {
     return fail_system(
         error, "shared memory is above the limit of file sizes (ulimit -f)",
         EFBIG);
-  fd_ =
-      Descriptor(memfd_create("distwrap-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  char name[40];
+  std::snprintf(name, sizeof name, "distwrap-%s", backend_);
+  fd_ = Descriptor(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd_.is_open()) return fail_system(error, "no shared memory", errno);
   if (ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
     return fail_system(error, "no shared memory of this size", errno);
@@ -63,8 +75,8 @@ int32_t Segment::adopt(Descriptor fd, dw_error* error, size_t most) {
   fd_ = std::move(fd);
   const int seals = fcntl(fd_.get(), F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
-    return dw_fail(error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, 0, errno,
-                   "shm: the memory that rank 0 handed over is not sealed");
+    return fail(backend_, error, DW_FAILED_PRECONDITION, DW_REASON_REFUSED, -1,
+                "the memory that another rank handed over is not sealed");
   return map(most, error);
 }
 
@@ -104,10 +116,10 @@ int32_t Segment::reserve(size_t at, size_t bytes, char* data,
     char text[200];
     std::snprintf(
         text, sizeof text,
-        "shm: %zu KiB of shared memory are needed, but the control "
+        "%s: %zu KiB of shared memory are needed, but the control "
         "group has %llu KiB free of its limit of %llu KiB, and %d KiB stay "
         "free",
-        bytes >> 10, static_cast<unsigned long long>(room.left >> 10),
+        backend_, bytes >> 10, static_cast<unsigned long long>(room.left >> 10),
         static_cast<unsigned long long>(room.limit >> 10),
         DW_HEADROOM_SPARE >> 10);
     return dw_fail(error, DW_RESOURCE_EXHAUSTED, DW_REASON_OUT_OF_MEMORY, -1, 0,
@@ -142,4 +154,4 @@ size_t Segment::there(size_t at, size_t end) const {
   return std::clamp(static_cast<size_t>(hole), at, end);
 }
 
-}  // namespace shm_backend
+}  // namespace dw_hostmem

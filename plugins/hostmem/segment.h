@@ -2,8 +2,8 @@
 //
 // Ownership: a Segment owns its descriptor and its mapping; nothing has a name,
 // so nothing is left when the last process has gone.
-#ifndef DISTWRAP_BACKENDS_SHM_SEGMENT_H_
-#define DISTWRAP_BACKENDS_SHM_SEGMENT_H_
+#ifndef DISTWRAP_PLUGINS_HOSTMEM_SEGMENT_H_
+#define DISTWRAP_PLUGINS_HOSTMEM_SEGMENT_H_
 
 #include "distwrap/abi/types.h"
 
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace shm_backend {
+namespace dw_hostmem {
 
 // A file descriptor that its owner closes.
 class Descriptor {
@@ -32,9 +32,14 @@ class Descriptor {
   int fd_ = -1;
 };
 
+// A descriptor of a process of this user, opened anew; not open when the kernel
+// refuses that. Its number may have come to stand for another file.
+Descriptor descriptor_of(int64_t process, int fd);
+
 class Segment {
  public:
-  Segment() = default;
+  // `backend`: the name that begins its errors.
+  explicit Segment(const char* backend) : backend_(backend) {}
   ~Segment();
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -46,6 +51,9 @@ class Segment {
   int32_t adopt(Descriptor fd, dw_error* error, size_t most = SIZE_MAX);
   // Maps another part anywhere; the caller unmaps it.
   int32_t map_part(size_t at, size_t bytes, char** data, dw_error* error) const;
+
+  // Closes the descriptor. The mapping stays, and nothing is reserved any more.
+  void close_descriptor() { fd_ = Descriptor(); }
 
   // Reserves memory for a part, so that no later access can fail. The error
   // says how much was available.
@@ -67,12 +75,14 @@ class Segment {
 
  private:
   int32_t map(size_t most, dw_error* error);
+  int32_t fail_system(dw_error* error, const char* what, int cause) const;
 
+  const char* const backend_;
   Descriptor fd_;
   size_t bytes_ = 0, mapped_ = 0;
   char* data_ = nullptr;
 };
 
-}  // namespace shm_backend
+}  // namespace dw_hostmem
 
-#endif  // DISTWRAP_BACKENDS_SHM_SEGMENT_H_
+#endif  // DISTWRAP_PLUGINS_HOSTMEM_SEGMENT_H_
