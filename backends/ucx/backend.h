@@ -51,8 +51,7 @@ struct Comm {
         host(by->host),
         rank(my_rank),
         size(ranks),
-        worker(by->host, my_rank, &failure),
-        mapper(by->host, my_rank, &mapper_failure) {}
+        worker(by->host, my_rank, &failure) {}
 
   Backend* const backend;
   const dw_host_api* const host;
@@ -69,10 +68,6 @@ struct Comm {
   Worker worker;  // not open with one rank
   ProgressThread thread{&worker};
 
-  // Maps the windows' parts of this host, over shared memory only. Nothing is
-  // sent over it, and no thread drives it. Made with the first window.
-  dw_sdk::KeptFailure mapper_failure{"ucx"};
-  Worker mapper;
   std::mutex windows_mutex;
   std::vector<Window*> windows;
 };

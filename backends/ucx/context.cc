@@ -14,12 +14,7 @@ namespace {
 // by the kernel. Between hosts UCX chooses.
 constexpr char kOneHost[] = "shm,self";
 
-// Transports that map memory and need no progress.
-constexpr char kMapping[] = "posix,sysv,self";
-
-std::string transports_for(HostSpan span, const std::string& given,
-                           Context::Use use) {
-  if (use == Context::Use::kMapping) return kMapping;
+std::string transports_for(HostSpan span, const std::string& given) {
   if (!given.empty()) return given;
   // UCX reads this variable; a user who has set it overrides the default.
   const bool chosen = secure_getenv("UCX_TLS") != nullptr;
@@ -71,17 +66,17 @@ int32_t Context::open(const Library& library, HostSpan span,
           library.ucp_config_read(nullptr, nullptr, &config);
       status != UCS_OK)
     return fail_ucx(library, "ucp_config_read", status, error);
-  const std::string transports = transports_for(span, given, use);
+  const std::string transports = transports_for(span, given);
   ucs_status_t status = UCS_OK;
   if (!transports.empty())
     status = library.ucp_config_modify(config, "TLS", transports.c_str());
   if (status == UCS_OK && span == HostSpan::kHosts && !interface.empty() &&
-      use != Use::kMapping && secure_getenv("UCX_NET_DEVICES") == nullptr)
+      secure_getenv("UCX_NET_DEVICES") == nullptr)
     status =
         library.ucp_config_modify(config, "NET_DEVICES", interface.c_str());
   // A thread that connects to a host which is gone would be stuck in the system
   // for minutes, whatever its deadline.
-  if (status == UCS_OK && span == HostSpan::kHosts && use != Use::kMapping &&
+  if (status == UCS_OK && span == HostSpan::kHosts &&
       secure_getenv("UCX_TCP_CONN_NB") == nullptr)
     status = library.ucp_config_modify(config, "CONN_NB", "y");
   if (status != UCS_OK) {

@@ -16,8 +16,7 @@ enum class HostSpan { kOneHost, kHosts };
 
 class Context {
  public:
-  // kMapping uses only UCX's shared memory, whatever transports are given.
-  enum class Use { kMessages, kMapping, kAccess };
+  enum class Use { kMessages, kAccess };
   // Whether these transports are meant to share memory inside a host.
   static bool shares_memory(const std::string& transports);
   // `transports` has the form of UCX_TLS; empty: the default for this span.

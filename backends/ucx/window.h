@@ -1,14 +1,15 @@
 // Windows: memory of a group's ranks that other ranks read and write.
 //
-// Every rank has UCX memory for its signals, and for its data unless the caller
-// brings them. A rank that can map that memory (ucp_rkey_ptr: ranks of one
-// host) loads and stores directly; all others use the window's own worker.
+// Every rank has shared memory for its signals, and for its data unless the
+// caller brings them. Ranks of its host that can map that memory load and store
+// directly; all others use the window's own worker.
 //
 // Threads: any. Ownership: the host, which destroys it before the communicator.
 #ifndef DISTWRAP_BACKENDS_UCX_WINDOW_H_
 #define DISTWRAP_BACKENDS_UCX_WINDOW_H_
 
 #include "distwrap/abi/plugin.h"
+#include "hostmem/segment.h"
 #include "hostmem/setup_exchange.h"
 #include "hostmem/window.h"
 #include "memory.h"
@@ -35,7 +36,7 @@ struct Owner {
 // A rank's part, as this rank sees it. The data of other hosts, and those that
 // a rank brings, are mapped by their owner alone.
 struct WindowPart : dw_hostmem::WindowPart {
-  ucp_rkey_h mapping = nullptr;  // key of the mapper
+  dw_hostmem::Segment mapping{"ucx"};  // another rank's memory, if mapped
   Owner owner = {};
 
   std::string key;
@@ -79,7 +80,8 @@ struct Window : dw_hostmem::WindowWords {
   Window& operator=(const Window&) = delete;
 
   Comm* const comm;
-  Memory control;  // signals, and the data unless the caller brings them
+  // Signals, and the data unless the caller brings them.
+  dw_hostmem::Segment control{"ucx"};
   Memory reached;  // the data, registered for the worker
   bool brings = false;
   bool has_worker = false;        // some part of some rank is not mapped

@@ -27,7 +27,7 @@ int32_t find_access(Window& window, WindowPart& part, int peer,
                     dw_error* error) {
   if (part.access != nullptr) return DW_OK;
   if (int32_t code = window.check(error)) return code;
-  part.access = window.worker.unpack(peer, part.key, part.address, nullptr);
+  part.access = window.worker.unpack(peer, part.key);
   if (part.access != nullptr) return DW_OK;
   return dw_fail(error, DW_UNAVAILABLE, DW_REASON_BACKEND_FAILED, peer, 0,
                  "ucx: the target's memory cannot be reached");

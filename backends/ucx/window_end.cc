@@ -17,8 +17,8 @@ int32_t window_map(dw_window* given, int32_t rank, void** address,
       error);
 }
 
-// UCX's memory lives as long as any process has it mapped, so late writes to it
-// do no harm. Accesses over UCX that need the target's help end with the
+// Shared memory lives as long as any process has it mapped, so late writes to
+// it do no harm. Accesses over UCX that need the target's help end with the
 // worker; accesses by the kernel, without that help, are waited for.
 int32_t window_destroy(dw_window* given, int64_t deadline_ns, dw_error* error) {
   const std::unique_ptr<Window> window(Window::of(given));

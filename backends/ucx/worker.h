@@ -77,7 +77,6 @@ class Worker {
   // Connects to all peers now: a rank that never writes to a rank on another
   // host does not notice its loss.
   void connect();
-  bool has_met() const { return !peers_.empty(); }
   // Sets the callback for the peers' active messages, which runs while a thread
   // holds the worker.
   int32_t hear(ucp_am_recv_callback_t heard, void* arg, dw_error* error);
@@ -160,11 +159,8 @@ class Worker {
   Answer& new_answer();
   void send(Answer* answer, ucp_ep_h to);
   // The worker's key to a peer's memory; NULL when the memory cannot be
-  // reached. `*mapped`, if requested, is the address at which this process can
-  // load and store it, else NULL.
-  ucp_rkey_h unpack(int rank, const std::string& key, uint64_t at,
-                    void** mapped);
-  void drop(ucp_rkey_h key);
+  // reached.
+  ucp_rkey_h unpack(int rank, const std::string& key);
   // Sends a message to all peers to which this rank has written, as far as they
   // accept it at once.
   void tell_known(const void* what, size_t bytes);

@@ -117,25 +117,15 @@ void Worker::answer_sent(void* request, ucs_status_t /*status*/, void* given) {
   self->answers_.erase(answer->place);
 }
 
-ucp_rkey_h Worker::unpack(int rank, const std::string& key, uint64_t at,
-                          void** mapped) {
+ucp_rkey_h Worker::unpack(int rank, const std::string& key) {
   if (worker_ == nullptr || key.empty()) return nullptr;
   const ucp_ep_h to = endpoint(rank);
+  if (to == nullptr) return nullptr;
+  keys_.reserve(keys_.size() + 1);  // so that no key is lost
   ucp_rkey_h made = nullptr;
-  if (to == nullptr ||
-      ucp_->ucp_ep_rkey_unpack(to, key.data(), &made) != UCS_OK)
-    return nullptr;
-  if (mapped != nullptr && ucp_->ucp_rkey_ptr(made, at, mapped) != UCS_OK)
-    *mapped = nullptr;
+  if (ucp_->ucp_ep_rkey_unpack(to, key.data(), &made) != UCS_OK) return nullptr;
   keys_.push_back(made);
   return made;
-}
-
-void Worker::drop(ucp_rkey_h key) {
-  const auto found = std::find(keys_.begin(), keys_.end(), key);
-  if (found == keys_.end()) return;
-  keys_.erase(found);
-  ucp_->ucp_rkey_destroy(key);
 }
 
 }  // namespace ucx_backend
