@@ -449,6 +449,8 @@ typedef struct distwrap_output { /* leaf */
 #define DW_WORK_FAILED 3
 #define DW_WORK_TIMED_OUT 4
 #define DW_WORK_ABORTED 5
+/* A part of a graph: without an end and a deadline of its own. */
+#define DW_WORK_CAPTURED 6
 
 /* The format of an object's bytes. */
 #define DW_OBJECT_BYTES 0   /* any format of the program */

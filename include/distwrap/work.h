@@ -36,10 +36,18 @@ class Completion;
 
 // The states of an operation. kQueued means that the backend had no resources
 // for it yet, and whichever thread makes progress submits it again; or, on a
-// device, that work before it in its stream has not ended. A call that is
-// captured into a graph is kDone at once: it has no end of its own
-// (docs/graphs.md).
-enum class WorkState { kQueued, kRunning, kDone, kFailed, kTimedOut, kAborted };
+// device, that work before it in its stream has not ended. kCaptured means that
+// the call is a part of a graph: it has ended well for the host, and has no end
+// and no deadline of its own (docs/graphs.md).
+enum class WorkState {
+  kQueued,
+  kRunning,
+  kDone,
+  kFailed,
+  kTimedOut,
+  kAborted,
+  kCaptured,
+};
 
 class DISTWRAP_EXPORT Work {
  public:
@@ -57,7 +65,8 @@ class DISTWRAP_EXPORT Work {
   }
 
   // One Work for several: it ends when all of them have ended, with the error
-  // of the first in the list that failed. An empty list gives a done Work.
+  // of the first in the list that failed, else captured if one of them is. An
+  // empty list gives a done Work.
   static Work all(std::vector<Work> works);
 
   // Blocks until the operation has ended and returns its status; a failed

@@ -22,6 +22,7 @@ DISTWRAP_SAME(DW_WORK_DONE, kDone);
 DISTWRAP_SAME(DW_WORK_FAILED, kFailed);
 DISTWRAP_SAME(DW_WORK_TIMED_OUT, kTimedOut);
 DISTWRAP_SAME(DW_WORK_ABORTED, kAborted);
+DISTWRAP_SAME(DW_WORK_CAPTURED, kCaptured);
 #undef DISTWRAP_SAME
 
 absl::StatusOr<std::vector<Work>> works_of(const char* call,

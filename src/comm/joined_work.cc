@@ -53,9 +53,9 @@ void JoinedWork::part_ended(CallbackThread& callbacks) {
   absl::Status error;
   for (const Work& part : parts_) {
     error = part.status();
-    if (error.ok()) continue;
-    state = part.state();
-    break;
+    if (!error.ok() || part.state() == WorkState::kCaptured)
+      state = part.state();
+    if (!error.ok()) break;
   }
   end(state, std::move(error), callbacks);
   release_task();

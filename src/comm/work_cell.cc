@@ -192,7 +192,9 @@ void WorkCell::describe_on_device(ErrorInfo* late) const {
 // program.
 void WorkCell::end_well() {
   owner_.work_ended(*this, Reason::kNone, true);
-  end(WorkState::kDone, absl::OkStatus(), watchdog_.callbacks());
+  end((op_.flags & DW_FLAG_CAPTURE) != 0 ? WorkState::kCaptured
+                                         : WorkState::kDone,
+      absl::OkStatus(), watchdog_.callbacks());
 }
 
 void WorkCell::end_as(WorkState state, ErrorInfo error) {

@@ -296,6 +296,50 @@ TEST(NcclFacade, ACallThatOneRankCapturesIsAMismatch) {
   });
 }
 
+TEST(NcclFacade, TheWorkOfACapturedCallSaysSo) {
+  run(1, [](Session& session) {
+    CUstream_st stream(session.rank());
+    const OnDevice x(0, {1}), y(0, {1});
+    const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+    ASSERT_TRUE(group.ok()) << group.status();
+    OpOptions on{.group = *group, .stream = handle(stream)};
+    const absl::StatusOr<Work> before =
+        all_reduce(x.view(), ReduceOp::kSum, on);
+    ASSERT_TRUE(before.ok()) << before.status();
+    ASSERT_TRUE(before->wait().ok());
+    EXPECT_EQ(before->state(), WorkState::kDone);
+    fakes::gpu::Graph graph;
+    fakes::gpu::begin_capture(&stream, &graph);
+    on.timeout = absl::Milliseconds(1);
+    std::vector<Work> works{*before};
+    for (const bool async : {false, true}) {
+      on.async = async;
+      const absl::StatusOr<Work> work =
+          all_reduce(x.view(), ReduceOp::kSum, on);
+      ASSERT_TRUE(work.ok()) << work.status();
+      works.push_back(*work);
+    }
+    Batch batch;
+    on.async = false;
+    batch.all_reduce(x.view(), ReduceOp::kSum, on);
+    batch.all_reduce(y.view(), ReduceOp::kSum, on);
+    const absl::StatusOr<Work> both = batch.submit();
+    ASSERT_TRUE(both.ok()) << both.status();
+    works.insert(works.end(), batch.works().begin(), batch.works().end());
+    works.push_back(*both);
+    fakes::gpu::end_capture(&stream);
+    works.push_back(Work::all(works));
+    for (size_t i = 1; i < works.size(); ++i) {
+      EXPECT_EQ(works[i].state(), WorkState::kCaptured) << i;
+      EXPECT_TRUE(works[i].test());
+      // The deadline of the call is no deadline of the graph.
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      EXPECT_TRUE(works[i].wait().ok());
+    }
+    graph.tasks.clear();
+  });
+}
+
 // The recorder knows the captured call, which was done at once, and the next
 // call, which says what has happened.
 TEST(NcclFacade, AStuckReplayIsInTheNextCallNotInTheRecording) {
@@ -318,7 +362,7 @@ TEST(NcclFacade, AStuckReplayIsInTheNextCallNotInTheRecording) {
         const absl::StatusOr<Work> captured =
             all_reduce(x.view(), ReduceOp::kSum, on);
         ASSERT_TRUE(captured.ok()) << captured.status();
-        EXPECT_EQ(captured->state(), WorkState::kDone);
+        EXPECT_EQ(captured->state(), WorkState::kCaptured);
         fakes::gpu::end_capture(&stream);
         if (me == 1) return over.wait();
         fakes::gpu::launch(graph, &stream);  // rank 1 does not

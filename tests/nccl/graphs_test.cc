@@ -1,4 +1,5 @@
 // Operations in captured streams.
+#include "fake_nccl.h"
 #include "fake_ranks.h"
 
 #include <gmock/gmock.h>
@@ -20,10 +21,16 @@ dw_op sum(FakeRank& rank, const DeviceInts& x, CUstream_st& stream) {
   return rank.on(rank.op(DW_OP_ALL_REDUCE, x.data(), x.data(), 1), stream);
 }
 
+class NcclGraphs : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclGraphs, testing::ValuesIn(versions()),
+                         [](const auto& version) {
+                           return std::to_string(version.param);
+                         });
+
 // A captured call runs when its graph does, and is finished for the host at
 // once: it has no completion.
-TEST(NcclGraphs, RunWhenTheyAreLaunched) {
-  run_ranks({.size = 2}, [](FakeRank& rank) {
+TEST_P(NcclGraphs, RunWhenTheyAreLaunched) {
+  run_ranks({.size = 2, .version = GetParam()}, [](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {1});
     ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
@@ -49,8 +56,8 @@ TEST(NcclGraphs, RunWhenTheyAreLaunched) {
 
 // The instance's thread looks at events while a stream is captured in the
 // global mode; in another mode it would end the capture.
-TEST(NcclGraphs, AreNotDisturbedByOperationsInFlight) {
-  run_ranks({.size = 1}, [](FakeRank& rank) {
+TEST_P(NcclGraphs, AreNotDisturbedByOperationsInFlight) {
+  run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     CUstream_st stream(rank.device), captured(rank.device);
     fakes::gpu::Moment gate;
     const DeviceInts x(rank, {1}), y(rank, {1});
@@ -72,7 +79,7 @@ TEST(NcclGraphs, AreNotDisturbedByOperationsInFlight) {
 
 // Nor by what the captured thread itself, or another one, does meanwhile: some
 // calls of the driver would end the capture.
-TEST(NcclGraphs, AreNotDisturbedByMemorySetupsAndFailures) {
+TEST_P(NcclGraphs, AreNotDisturbedByMemorySetupsAndFailures) {
   run_ranks({.size = 1, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
     CUstream_st stream(rank.device), captured(rank.device);
     const DeviceInts x(rank, {1}), y(rank, {1});
@@ -100,8 +107,8 @@ TEST(NcclGraphs, AreNotDisturbedByMemorySetupsAndFailures) {
   });
 }
 
-TEST(NcclGraphs, NobodyWaitsInsideACapture) {
-  run_ranks({.size = 1}, [](FakeRank& rank) {
+TEST_P(NcclGraphs, NobodyWaitsInsideACapture) {
+  run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {1});
     Graph graph;
@@ -118,8 +125,8 @@ TEST(NcclGraphs, NobodyWaitsInsideACapture) {
   });
 }
 
-TEST(NcclGraphs, ABatchIsCapturedAsAWhole) {
-  run_ranks({.size = 1}, [](FakeRank& rank) {
+TEST_P(NcclGraphs, ABatchIsCapturedAsAWhole) {
+  run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     CUstream_st stream(rank.device), other(rank.device);
     const DeviceInts x(rank, {1}), y(rank, {1});
     Graph graph;
@@ -139,8 +146,8 @@ TEST(NcclGraphs, ABatchIsCapturedAsAWhole) {
 }
 
 // NCCL's end waits for the last graph; the call keeps its deadline and says so.
-TEST(NcclGraphs, AGraphKeepsItsCommunicator) {
-  run_ranks({.size = 1}, [](FakeRank& rank) {
+TEST_P(NcclGraphs, AGraphKeepsItsCommunicator) {
+  run_ranks({.size = 1, .version = GetParam()}, [](FakeRank& rank) {
     CUstream_st stream(rank.device);
     const DeviceInts x(rank, {3});
     ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
@@ -166,60 +173,68 @@ TEST(NcclGraphs, AGraphKeepsItsCommunicator) {
 constexpr int64_t kLimit = 60'000'000;
 
 // A rank that launches its graph alone waits for ever, and is told so.
-TEST(NcclGraphs, AReplayThatIsStuckEndsItsGroup) {
-  run_ranks({.size = 2, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
-    CUstream_st stream(rank.device);
-    const DeviceInts x(rank, {1});
-    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
-    Graph graph;
-    fakes::gpu::begin_capture(&stream, &graph);
-    dw_op op = sum(rank, x, stream);
-    op.seq = 4;
-    op.timeout_ns = kLimit;
-    dw_work work;
-    EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
-    fakes::gpu::end_capture(&stream);
-    fakes::gpu::launch(graph, &stream);
-    stream.synchronize();
-    rank.meeting.swap(rank.rank, "");
-    if (rank.rank == 0) {
-      // Others are behind the one that is stuck.
-      for (int i = 0; i < 3; ++i) fakes::gpu::launch(graph, &stream);
-      stream.synchronize();
-      const dw_op next = rank.op(DW_OP_BARRIER, nullptr, nullptr, 0);
-      EXPECT_EQ(rank.call(next), DW_DEADLINE_EXCEEDED);
-      EXPECT_EQ(rank.error.reason, DW_REASON_TIMED_OUT);
-      EXPECT_THAT(rank.error.text,
-                  HasSubstr("a replay of the captured all_reduce #4 has been "
-                            "running for"));
-    }
-    rank.meeting.swap(rank.rank, "");
-    graph.tasks.clear();
-    nccl().comm_abort(rank.comm, nullptr);
-  });
+TEST_P(NcclGraphs, AReplayThatIsStuckEndsItsGroup) {
+  run_ranks(
+      {.size = 2, .version = GetParam(), .hints = {{"watch_replays", "1"}}},
+      [](FakeRank& rank) {
+        CUstream_st stream(rank.device);
+        const DeviceInts x(rank, {1});
+        ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                  DW_DONE);
+        Graph graph;
+        fakes::gpu::begin_capture(&stream, &graph);
+        dw_op op = sum(rank, x, stream);
+        op.seq = 4;
+        op.timeout_ns = kLimit;
+        dw_work work;
+        EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
+        fakes::gpu::end_capture(&stream);
+        fakes::gpu::launch(graph, &stream);
+        stream.synchronize();
+        rank.meeting.swap(rank.rank, "");
+        if (rank.rank == 0) {
+          // Others are behind the one that is stuck.
+          for (int i = 0; i < 3; ++i) fakes::gpu::launch(graph, &stream);
+          stream.synchronize();
+          const dw_op next = rank.op(DW_OP_BARRIER, nullptr, nullptr, 0);
+          EXPECT_EQ(rank.call(next), DW_DEADLINE_EXCEEDED);
+          EXPECT_EQ(rank.error.reason, DW_REASON_TIMED_OUT);
+          EXPECT_THAT(
+              rank.error.text,
+              HasSubstr("a replay of the captured all_reduce #4 has been "
+                        "running for"));
+        }
+        rank.meeting.swap(rank.rank, "");
+        graph.tasks.clear();
+        nccl().comm_abort(rank.comm, nullptr);
+      });
 }
 
 // Together they last longer than one of them may.
-TEST(NcclGraphs, ReplaysThatGoOnAreNotStuck) {
-  run_ranks({.size = 2, .hints = {{"watch_replays", "1"}}}, [](FakeRank& rank) {
-    CUstream_st stream(rank.device);
-    const DeviceInts x(rank, {0});
-    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
-    Graph graph;
-    fakes::gpu::begin_capture(&stream, &graph);
-    dw_op op = sum(rank, x, stream);
-    op.timeout_ns = kLimit;
-    dw_work work;
-    EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
-    stream.put(
-        [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
-    fakes::gpu::end_capture(&stream);
-    for (int i = 0; i < 100; ++i) fakes::gpu::launch(graph, &stream);
-    stream.synchronize();
-    EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE)
-        << rank.error.text;
-    graph.tasks.clear();
-  });
+TEST_P(NcclGraphs, ReplaysThatGoOnAreNotStuck) {
+  run_ranks(
+      {.size = 2, .version = GetParam(), .hints = {{"watch_replays", "1"}}},
+      [](FakeRank& rank) {
+        CUstream_st stream(rank.device);
+        const DeviceInts x(rank, {0});
+        ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                  DW_DONE);
+        Graph graph;
+        fakes::gpu::begin_capture(&stream, &graph);
+        dw_op op = sum(rank, x, stream);
+        op.timeout_ns = kLimit;
+        dw_work work;
+        EXPECT_EQ(rank.submit(op, &work), DW_DONE) << rank.error.text;
+        stream.put(
+            [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+        fakes::gpu::end_capture(&stream);
+        for (int i = 0; i < 100; ++i) fakes::gpu::launch(graph, &stream);
+        stream.synchronize();
+        EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                  DW_DONE)
+            << rank.error.text;
+        graph.tasks.clear();
+      });
 }
 
 }  // namespace
