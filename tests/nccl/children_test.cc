@@ -322,7 +322,7 @@ bool is_aborted(const FakeRank& rank) {
 // Where NCCL cannot revoke, it aborts, as versions before do.
 TEST(NcclRevoke, ThatFailsBecomesAnAbort) {
   fakes::gpu::take_notes();
-  fakes::gpu::fail_revocations(3);
+  fakes::gpu::fail_call(fakes::gpu::kEach, 3, fakes::gpu::Calls::kRevoke);
   Left left;
   run_ranks({.size = 3}, [&](FakeRank& rank) {
     fail(rank);
@@ -333,7 +333,7 @@ TEST(NcclRevoke, ThatFailsBecomesAnAbort) {
     use(rank, made);
     end(rank, made);
   });
-  fakes::gpu::fail_revocations(0);
+  fakes::gpu::fail_call(0, 0);
   EXPECT_THAT(fakes::gpu::take_notes(), Not(Contains("ncclCommShrink")));
 }
 

@@ -241,15 +241,15 @@ TEST(NcclHangs, AQuestionHoldsUpNoAbort) {
     stream.put([&] { gate.wait(); });
     dw_work work;
     ASSERT_EQ(rank.submit(rank.on(sum(rank, x, 0), stream), &work), DW_OK);
-    fakes::gpu::hang_questions(true);
-    while (!fakes::gpu::question_hangs()) std::this_thread::yield();
+    fakes::gpu::hang_call(1, fakes::gpu::Calls::kQuestion);
+    while (!fakes::gpu::call_hangs()) std::this_thread::yield();
     std::future<void> ended = std::async(std::launch::async, [&] {
       EXPECT_EQ(nccl().comm_abort(rank.comm, nullptr), DW_OK);
       const DeviceInts y(rank, {1});
       EXPECT_EQ(rank.call(sum(rank, y, kShort)), DW_ABORTED);
     });
     EXPECT_EQ(ended.wait_for(kLong), std::future_status::ready);
-    fakes::gpu::hang_questions(false);
+    fakes::gpu::let_go();
     gate.happen();
     EXPECT_TRUE(work.wait(milliseconds(kLong)));
   });

@@ -14,13 +14,13 @@ struct State {
   std::mutex mutex;
   bool collecting = false;
   std::vector<std::string> rules, notes;
+  Calls counted_sort = Calls::kOthers;
   int fail_at = 0, fail_with = 0, counted = 0;
   bool failed = false;
   int hang_at = 0;
-  bool hangs = false, questions_hang = false;
-  int hanging_questions = 0;
+  bool hangs = false;
   std::condition_variable goes_on;
-  std::atomic<int> asynchronous = 0, revocation = 0;
+  std::atomic<int> asynchronous = 0;
   std::atomic<bool> hang = false;
 };
 State& state() {
@@ -59,8 +59,9 @@ std::vector<std::string> Collected::rules() const {
   return state().rules;
 }
 
-void fail_call(int nth, int result) {
+void fail_call(int nth, int result, Calls sort) {
   std::lock_guard<std::mutex> lock(state().mutex);
+  state().counted_sort = sort;
   state().fail_at = nth;
   state().fail_with = result;
   state().counted = 0;
@@ -72,8 +73,9 @@ bool has_failed() {
   return state().failed;
 }
 
-void hang_call(int nth) {
+void hang_call(int nth, Calls sort) {
   std::lock_guard<std::mutex> lock(state().mutex);
+  state().counted_sort = sort;
   state().hang_at = nth;
   state().counted = 0;
 }
@@ -90,41 +92,22 @@ void let_go() {
   state().goes_on.notify_all();
 }
 
-int planned_failure() {
+int planned_failure(Calls sort) {
   std::unique_lock<std::mutex> lock(state().mutex);
+  if (sort != state().counted_sort) return 0;
   ++state().counted;
   if (state().counted == state().hang_at) {
     state().hangs = true;
     state().goes_on.wait(lock, [] { return !state().hangs; });
     return 0;
   }
-  if (state().counted != state().fail_at) return 0;
+  if (state().fail_at != kEach && state().counted != state().fail_at) return 0;
   state().failed = true;
   return state().fail_with;
 }
 
-void hang_questions(bool on) {
-  std::lock_guard<std::mutex> lock(state().mutex);
-  state().questions_hang = on;
-  state().goes_on.notify_all();
-}
-
-bool question_hangs() {
-  std::lock_guard<std::mutex> lock(state().mutex);
-  return state().hanging_questions > 0;
-}
-
-void wait_in_question() {
-  std::unique_lock<std::mutex> lock(state().mutex);
-  ++state().hanging_questions;
-  state().goes_on.wait(lock, [] { return !state().questions_hang; });
-  --state().hanging_questions;
-}
-
 void fail_asynchronously(int result) { state().asynchronous = result; }
 int asynchronous_failure() { return state().asynchronous; }
-void fail_revocations(int result) { state().revocation = result; }
-int planned_revocation() { return state().revocation; }
 void hang_ends(bool on) { state().hang = on; }
 bool ends_hang() { return state().hang; }
 

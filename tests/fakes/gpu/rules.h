@@ -24,31 +24,27 @@ class FAKE_EXPORT Collected {
   std::vector<std::string> rules() const;
 };
 
-// Makes the `nth` call of NCCL from now on, counted from 1, answer `result`
-// without doing anything else; 0 switches it off. Calls that only ask, aborts
-// and destroys are not counted.
-FAKE_EXPORT void fail_call(int nth, int result);
+// The sorts of calls of NCCL of which one can be planned to fail or to hang:
+// those that end a communicator, questions for asynchronous errors, and all
+// others but ncclGetVersion and those for texts.
+enum class Calls { kOthers, kDestroy, kAbort, kRevoke, kQuestion };
+
+// Makes the `nth` call of a sort from now on, counted from 1, or each one,
+// answer `result` without doing anything else; 0 switches it off.
+inline constexpr int kEach = -1;
+FAKE_EXPORT void fail_call(int nth, int result, Calls sort = Calls::kOthers);
 // Whether the failure has happened.
 FAKE_EXPORT bool has_failed();
-// Makes the `nth` call of NCCL from now on, counted as those, return only when
-// `let_go` is called; 0 switches it off. Whether a call hangs now.
-FAKE_EXPORT void hang_call(int nth);
+// Makes the `nth` call of a sort from now on return only when `let_go` is
+// called; 0 switches it off. Whether a call hangs now.
+FAKE_EXPORT void hang_call(int nth, Calls sort = Calls::kOthers);
 FAKE_EXPORT bool call_hangs();
 FAKE_EXPORT void let_go();
 // For the fake of NCCL: the answer that this call has to give, 0 for its own.
-FAKE_EXPORT int planned_failure();
+FAKE_EXPORT int planned_failure(Calls sort = Calls::kOthers);
 // Makes every communicator in use report `result` as its asynchronous error.
 FAKE_EXPORT void fail_asynchronously(int result);
 FAKE_EXPORT int asynchronous_failure();
-// Revocations answer `result`; 0: they work.
-FAKE_EXPORT void fail_revocations(int result);
-FAKE_EXPORT int planned_revocation();
-// Questions for asynchronous errors do not return while this is on. Whether
-// one hangs now.
-FAKE_EXPORT void hang_questions(bool on);
-FAKE_EXPORT bool question_hangs();
-// For the fake of NCCL.
-FAKE_EXPORT void wait_in_question();
 // Aborts and destroys of NCCL do not return while this is on.
 FAKE_EXPORT void hang_ends(bool on);
 FAKE_EXPORT bool ends_hang();

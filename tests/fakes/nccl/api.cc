@@ -437,7 +437,8 @@ FAKE_EXPORT int ncclCommInitRankConfig(ncclComm** comm, int ranks,
 
 FAKE_EXPORT int ncclCommGetAsyncError(ncclComm* comm, int* result) {
   if (!is_alive(comm, "ncclCommGetAsyncError")) return ncclInvalidArgument;
-  gpu::wait_in_question();
+  if (const int planned = gpu::planned_failure(gpu::Calls::kQuestion))
+    return planned;
   const int failed = gpu::asynchronous_failure();
   *result = failed != 0 ? failed : comm->state.load();
   return ncclSuccess;
@@ -469,6 +470,8 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
   if (!comm->finalized || comm->state == ncclInProgress)
     gpu::broken("destroyed in progress",
                 "ncclCommDestroy before ncclCommFinalize has finished");
+  if (const int planned = gpu::planned_failure(gpu::Calls::kDestroy))
+    return planned;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
@@ -481,6 +484,8 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
   if (!is_alive(comm, "ncclCommAbort")) return ncclInvalidArgument;
   if (!gpu::leaves_captures_alone("ncclCommAbort"))
     return ncclUnhandledCudaError;
+  if (const int planned = gpu::planned_failure(gpu::Calls::kAbort))
+    return planned;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->over = true;
@@ -701,7 +706,8 @@ FAKE_EXPORT int ncclCommRevoke(ncclComm* comm, int flags) {
     gpu::broken("revoked in vain", "it was revoked or finalized before");
     return ncclInvalidArgument;
   }
-  if (const int planned = gpu::planned_revocation()) return planned;
+  if (const int planned = gpu::planned_failure(gpu::Calls::kRevoke))
+    return planned;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   comm->revoked = true;
