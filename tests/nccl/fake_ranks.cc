@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <thread>
 
 namespace distwrap::nccl_test {
@@ -186,6 +187,15 @@ Ints DeviceInts::values() const {
 
 void DeviceInts::set(const Ints& values) const {
   fakes::gpu::write(data_, values.data(), values.size() * sizeof(int64_t));
+}
+
+dw_error why_of(const char* text) {
+  dw_error why = {};
+  why.code = DW_ABORTED;
+  why.reason = DW_REASON_ABORTED;
+  why.peer = -1;
+  std::snprintf(why.text, sizeof why.text, "%s", text);
+  return why;
 }
 
 void run_unopened(const Team& team,

@@ -98,6 +98,9 @@ class DeviceInts {
   int64_t* const data_;
 };
 
+// The host's reason for an abort.
+dw_error why_of(const char* text);
+
 // Opens, builds, runs `body` and closes on every rank.
 void run_ranks(const Team& team, const std::function<void(FakeRank&)>& body);
 

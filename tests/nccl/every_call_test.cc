@@ -1,0 +1,290 @@
+// Every result code, and no return at all, at every call of NCCL and of the
+// driver that a short program makes.
+#include "fake_ranks.h"
+#include "nccl/cuda_types.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <set>
+#include <string>
+#include <thread>
+
+namespace distwrap::nccl_test {
+namespace {
+
+using std::chrono::milliseconds;
+using Clock = std::chrono::steady_clock;
+
+constexpr milliseconds kLong{10000};
+// The limit of what has 50 ms, on a machine that does much else.
+constexpr milliseconds kSoon{1000};
+
+bool has_windows(int version) { return version >= 22902; }
+
+// Whether a window and calls on it work. When one does not the group is over.
+bool run_window(FakeRank& rank, void* at) {
+  dw_window* window = nullptr;
+  if (rank.build_window(at, 16, &window) != DW_OK) {
+    EXPECT_NE(rank.error.text[0], '\0');
+    return false;
+  }
+  bool good = true;
+  for (const dw_op& op : {rank.on_window(DW_OP_PUT, window, 0, at, 1, 8),
+                          rank.on_window(DW_OP_SIGNAL, window, 0),
+                          rank.on_window(DW_OP_WAIT_SIGNAL, window, 0),
+                          rank.on_window(DW_OP_WAIT_SIGNAL, window, 0)})
+    if (good && rank.call(op) != DW_DONE) {
+      good = false;
+      EXPECT_NE(rank.error.text[0], '\0');
+      EXPECT_NE(rank.call(op), DW_DONE) << "the window is broken";
+    }
+  EXPECT_EQ(rank.end_window(window), good ? DW_OK : DW_ABORTED)
+      << rank.error.text;
+  return good;
+}
+
+// Whether a set of messages of a rank to itself works.
+bool run_set(FakeRank& rank, void* from, void* to) {
+  const dw_op ops[] = {rank.op(DW_OP_SEND, from, nullptr, 1, 0),
+                       rank.op(DW_OP_RECV, nullptr, to, 1, 0)};
+  dw_work works[2];
+  dw_group_item items[2];
+  for (size_t i = 0; i < 2; ++i) items[i] = {rank.comm, &ops[i], &works[i]};
+  rank.error = {};
+  const int32_t code = nccl().submit_group(rank.backend, items, 2, &rank.error);
+  if (code != DW_OK) return false;
+  bool good = true;
+  for (dw_work& work : works) {
+    EXPECT_TRUE(work.wait(kLong));
+    if (work.code() == DW_OK) continue;
+    rank.error = work.error();
+    good = false;
+  }
+  return good;
+}
+
+// Whether operations on a stream, aside and in its order, work.
+bool run_on_stream(FakeRank& rank, void* from, void* to) {
+  CUstream_st stream(rank.device);
+  for (const uint32_t flags : {uint32_t{0}, uint32_t{DW_FLAG_ASIDE}}) {
+    dw_op op = rank.on(rank.op(DW_OP_ALL_REDUCE, from, to, 1), stream);
+    op.flags |= flags;
+    dw_work work;
+    if (rank.submit(op, &work) != DW_OK) return false;
+    const int32_t waits =
+        nccl().work_wait_stream(rank.comm, &work, &op.stream, &rank.error);
+    EXPECT_TRUE(work.wait(kLong));
+    if (work.code() != DW_OK) rank.error = work.error();
+    if (waits > DW_OK || work.code() != DW_OK) return false;
+  }
+  return true;
+}
+
+// Whether a communicator that NCCL splits off works.
+bool run_split(FakeRank& rank, void* from, void* to) {
+  const int32_t parents[] = {0};
+  const dw_hint split = {{"split", 5}, {"1", 1}};
+  dw_setup_info info = {};
+  info.flags = DW_SETUP_ALL_OF_PARENT;
+  info.size = 1;
+  info.uid = 9;
+  info.parent = rank.comm;
+  info.parent_rank = parents;
+  info.hints = &split;
+  info.n_hints = 1;
+  dw_comm* made = nullptr;
+  if (rank.build(info, rank.meeting, &made) != DW_OK) return false;
+  dw_op op = rank.op(DW_OP_ALL_REDUCE, from, to, 1);
+  op.flags |= DW_FLAG_CALLER_WAITS;
+  rank.error = {};
+  const bool good = nccl().submit(made, &op, nullptr, &rank.error) == DW_DONE;
+  const int64_t limit = conformance::now_ns() + 5'000'000'000;
+  return nccl().comm_destroy(made, limit, nullptr) == DW_OK && good;
+}
+
+// A short program: everything that calls NCCL on the way of a rank.
+void run_program(FakeRank& rank, int version, bool* all_good) {
+  *all_good = rank.open() == DW_OK && rank.build() == DW_OK;
+  if (!*all_good) return;
+  const DeviceInts x(rank, {1, 2}), y(rank, {0, 0});
+  double factor = 2;
+  dw_op premul = rank.op(DW_OP_ALL_REDUCE, x.data(), y.data(), 2);
+  premul.in.dtype = premul.out.dtype = {2, 64, 1};
+  premul.reduce = DW_REDUCE_PREMUL_SUM;
+  premul.scale = &factor;
+  dw_op lists = rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2);
+  const int64_t counts[] = {2};
+  lists.in.counts = lists.out.counts = counts;
+  lists.flags |= DW_FLAG_PER_RANK;
+  for (const dw_op& op :
+       {rank.op(DW_OP_BARRIER, nullptr, nullptr, 0), premul, lists,
+        rank.op(DW_OP_ALL_GATHER, x.data(), y.data(), 2),
+        rank.op(DW_OP_BROADCAST, x.data(), y.data(), 2, 0),
+        rank.op(DW_OP_REDUCE, x.data(), y.data(), 2, 0),
+        rank.op(DW_OP_REDUCE_SCATTER, x.data(), y.data(), 2),
+        rank.op(DW_OP_ALL_TO_ALL, x.data(), y.data(), 2),
+        rank.op(DW_OP_GATHER, x.data(), y.data(), 2, 0),
+        rank.op(DW_OP_SCATTER, x.data(), y.data(), 2, 0)})
+    if (rank.call(op) != DW_DONE) {
+      *all_good = false;
+      EXPECT_NE(rank.error.text[0], '\0');
+      // Without an event the call has not reached NCCL.
+      if (!fakes::gpu::has_driver_failed()) {
+        EXPECT_NE(rank.call(op), DW_DONE) << "the group is broken";
+      }
+    }
+  for (const auto run : {run_set, run_on_stream, run_split})
+    if (!run(rank, x.data(), y.data())) {
+      *all_good = false;
+      EXPECT_NE(rank.error.text[0], '\0');
+    }
+  dw_mem* mem = nullptr;
+  void* data = nullptr;
+  if (nccl().mem_alloc(rank.backend, 16, &mem, &data, nullptr) != DW_OK) {
+    *all_good = false;
+    return;
+  }
+  dw_op registered = rank.op(DW_OP_ALL_REDUCE, data, data, 2);
+  registered.flags |= DW_FLAG_REGISTERED;
+  // In a group that has failed it fails, too.
+  if (rank.call(registered) != DW_DONE) *all_good = false;
+  if (has_windows(version) && !run_window(rank, data)) *all_good = false;
+  if (nccl().mem_release(rank.backend, mem, nullptr) == DW_OK) return;
+  // Nothing has changed.
+  *all_good = false;
+  EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
+}
+
+class NcclEveryCall : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Versions, NcclEveryCall, testing::ValuesIn(versions()),
+                         [](const auto& version) {
+                           return std::to_string(version.param);
+                         });
+
+// Each call of NCCL returns late, long after its group was aborted. The abort
+// returns at once, other devices go on, and in the end nothing is left.
+TEST_P(NcclEveryCall, NoReturn) {
+  for (int nth = 1;; ++nth) {
+    bool happened = false;
+    run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
+      fakes::gpu::hang_call(nth);
+      std::atomic<bool> over = false;
+      std::thread program([&] {
+        bool good = false;
+        run_program(rank, GetParam(), &good);
+        over = true;
+      });
+      while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
+      happened = fakes::gpu::call_hangs();
+      if (happened) {
+        const auto begun = Clock::now();
+        const dw_error why = why_of("NCCL does not return");
+        if (dw_comm* const comm = rank.comm) {
+          EXPECT_EQ(nccl().comm_abort(comm, &why), DW_OK);
+        }
+        EXPECT_LT(Clock::now() - begun, kSoon) << "call " << nth;
+        run_ranks({.size = 1, .devices = {1}}, [](FakeRank& other) {
+          EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                    DW_DONE)
+              << other.error.text;
+        });
+      }
+      fakes::gpu::let_go();
+      program.join();
+      rank.close();
+    });
+    if (!happened) {
+      EXPECT_GT(nth, 30);
+      break;
+    }
+  }
+}
+
+// The threads that end communicators let go of the device.
+void expect_nothing_left() {
+  const auto limit = Clock::now() + kLong;
+  while (fakes::gpu::contexts_in_use() != 0 && Clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(fakes::gpu::contexts_in_use(), 0);
+}
+
+// A group of this rank works, and nothing is left of those before.
+void run_again(FakeRank& rank) {
+  expect_nothing_left();
+  EXPECT_EQ(rank.open(), DW_OK) << rank.error.text;
+  EXPECT_EQ(rank.build(), DW_OK) << rank.error.text;
+  EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE)
+      << rank.error.text;
+  rank.close();
+  expect_nothing_left();
+}
+
+// Each call of NCCL fails once, ends of communicators included: over the newest
+// version with each of its codes, over the others with one of them. The error
+// comes out, and a group of the same thread works afterwards: none was left
+// open.
+TEST_P(NcclEveryCall, EveryCode) {
+  // In progress, 7, is no error.
+  constexpr int kCodes[] = {1, 2, 3, 4, 5, 6, 8};
+  const bool every = GetParam() == versions().back();
+  std::set<int> without_error;
+  for (int nth = 1;; ++nth) {
+    bool happened = false;
+    for (const int code : kCodes) {
+      if (!every && code != kCodes[(nth + GetParam()) % 7]) continue;
+      run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
+        fakes::gpu::fail_call(nth, code);
+        bool good = false;
+        run_program(rank, GetParam(), &good);
+        const bool in_program = fakes::gpu::has_failed();
+        rank.close();
+        happened = fakes::gpu::has_failed();
+        fakes::gpu::fail_call(0, 0);
+        EXPECT_TRUE(good || in_program) << rank.error.text;
+        if (good && in_program) without_error.insert(nth);
+        run_again(rank);
+      });
+    }
+    if (!happened) {
+      EXPECT_GT(nth, 30);
+      break;
+    }
+  }
+  // A reduction that NCCL keeps ends with its communicator, and a communicator
+  // that cannot be finalized is aborted.
+  EXPECT_THAT(without_error, testing::SizeIs(2));
+}
+
+// Each call of the driver that makes or orders something fails once. The error
+// comes out, and nothing is left.
+TEST(NcclEveryDriverCall, Fails) {
+  std::set<int> without_error;
+  for (int nth = 1;; ++nth) {
+    bool happened = false;
+    for (const int code : {int{CUDA_ERROR_OUT_OF_MEMORY}, 999})
+      run_unopened({.size = 1}, [&](FakeRank& rank) {
+        fakes::gpu::fail_driver_call(nth, code);
+        bool good = false;
+        run_program(rank, 23203, &good);
+        const bool in_program = fakes::gpu::has_driver_failed();
+        rank.close();
+        happened = fakes::gpu::has_driver_failed();
+        fakes::gpu::fail_driver_call(0, 0);
+        EXPECT_TRUE(good || in_program) << rank.error.text;
+        if (good && in_program) without_error.insert(nth);
+        SCOPED_TRACE("call " + std::to_string(nth));
+        run_again(rank);
+      });
+    if (!happened) {
+      EXPECT_GT(nth, 10);
+      break;
+    }
+  }
+  EXPECT_THAT(without_error, testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace distwrap::nccl_test
