@@ -128,9 +128,16 @@ int32_t Child::look(ncclConfig* config, ncclComm** made, bool* ready,
     result = asked != ncclSuccess ? asked : state;
   }
   if (result == ncclInProgress) return DW_OK;
-  if (result != ncclSuccess)
-    return fail_nccl(backend_.nccl, what, result, part_->handle, error);
-  *made = *part_->child;
+  if (result != ncclSuccess) {
+    dw_error why = {};
+    fail_nccl(backend_.nccl, what, result, part_->handle, &why);
+    // The parent ends by this, too.
+    part_->failure.fail(why, nullptr);
+    if (error != nullptr) *error = why;
+    return why.code;
+  }
+  // From here on only the caller ends it.
+  *made = std::exchange(*part_->child, nullptr);
   *ready = made_ = *made != nullptr;
   if (made_) part_->splitting = false;
   return DW_OK;
