@@ -47,7 +47,8 @@ struct NcclPart {
   // `inside` is held.
   bool has_ended() {
     const std::shared_ptr<Ending> last = ending();
-    return is_gone() && last != nullptr && last->wait(std::chrono::seconds(0));
+    return is_gone() && !is_kept && last != nullptr &&
+           last->wait(std::chrono::seconds(0));
   }
   // The end that has begun: the abort, and behind it that of the host. Null
   // while there is none.
@@ -73,6 +74,10 @@ struct NcclPart {
   // By ncclCommRevoke: NCCL has let go of all buffers, and keeps what the
   // handle names. A thread that revokes has the handle meanwhile.
   bool revoking = false, revoked = false;
+  // NCCL has refused to abort it, and may use its memory for ever.
+  std::atomic<bool> is_kept{false};
+  // Why NCCL has not ended it as it was told to.
+  dw_sdk::KeptFailure end_failure{"nccl"};
   // NCCL's handles of the memory that is registered with it, by address.
   std::map<const void*, void*> registered;
   // Where a thread of NCCL puts the communicator that it makes of this one;
@@ -106,6 +111,9 @@ struct Comm {
 
   const std::shared_ptr<NcclPart> part = std::make_shared<NcclPart>();
   dw_sdk::KeptFailure& failure = part->failure;
+
+  // The host has ended it, so it knows of any failure before.
+  std::atomic<bool> host_aborted{false};
 
   // Used by one operation at a time.
   dw_sdk::Buffers buffers;

@@ -28,17 +28,37 @@ struct Owned {
   CUdeviceptr scratch = 0;
 };
 
-void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle) {
+void fail_end(const Nccl& nccl, NcclPart& part, const char* what, int result) {
+  dw_error error = {};
+  fail_nccl(nccl, what, result, nullptr, &error);
+  part.end_failure.fail(error, nullptr);
+}
+
+// False when NCCL refuses, and keeps the communicator.
+bool abort_handle(const Nccl& nccl, NcclPart& part, ncclComm* handle,
+                  Ending& ending) {
+  const int result = nccl.ncclCommAbort(handle);
+  if (result == ncclSuccess || result == ncclInProgress) return true;
+  fail_end(nccl, part, "ncclCommAbort", result);
+  part.is_kept = true;
+  ending.leave_behind();
+  return false;
+}
+
+void abort_all(const Nccl& nccl, NcclPart& part, ncclComm* handle,
+               Ending& ending) {
   part.cut = true;
-  nccl.ncclCommAbort(handle);
+  const bool aborted = abort_handle(nccl, part, handle, ending);
   // A communicator that NCCL was making of it has failed, or was made just
   // before.
   ncclComm* child = nullptr;
   {
     const std::lock_guard<CallLock> inside(part.inside);
     if (part.child != nullptr) child = std::exchange(*part.child, nullptr);
+    // NCCL may still write there.
+    if (!aborted) static_cast<void>(part.child.release());
   }
-  if (child != nullptr) nccl.ncclCommAbort(child);
+  if (child != nullptr) abort_handle(nccl, part, child, ending);
 }
 
 void destroy_in_peace(const Owned& owned, Ending& ending) {
@@ -62,14 +82,19 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
     if (result == ncclSuccess) result = state;
     if (result == ncclSuccess) {
       ending.settled();
-      owned.nccl.ncclCommDestroy(owned.handle);
+      const int destroyed = owned.nccl.ncclCommDestroy(owned.handle);
       owned.part->replays.free(owned.device->driver());
-      return;
+      if (destroyed == ncclSuccess || destroyed == ncclInProgress) return;
+      fail_end(owned.nccl, *owned.part, "ncclCommDestroy", destroyed);
+      return ending.leave_behind();
     }
     std::this_thread::sleep_for(nap);
     nap = std::min(nap * 2, microseconds(10000));
   }
-  abort_all(owned.nccl, *owned.part, owned.handle);
+  fail_end(owned.nccl, *owned.part,
+           "the communicator was aborted, since ncclCommFinalize failed",
+           result);
+  abort_all(owned.nccl, *owned.part, owned.handle, ending);
 }
 
 // Says why a communicator that ends in peace has not ended.
@@ -137,11 +162,11 @@ std::shared_ptr<Ending> end_comm(std::unique_ptr<Comm> comm, EndBy by) {
     }
     if (owned.handle != nullptr) {
       if (by == EndBy::kAbort || owned.part->splitting)
-        abort_all(owned.nccl, *owned.part, owned.handle);
+        abort_all(owned.nccl, *owned.part, owned.handle, ending);
       else
         destroy_in_peace(owned, ending);
     }
-    free_parts(owned);
+    if (!owned.part->is_kept) free_parts(owned);
   });
   return ended;
 }
@@ -155,7 +180,7 @@ void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
                    backend.nccl.ncclCommRevoke != nullptr && !part->revoked;
   inside.unlock();
   backend.endings.run(ending, [nccl = backend.nccl, device = backend.device,
-                               part, handle](Ending&) {
+                               part, handle](Ending& own) {
     const CurrentContext current(*device);
     const RelaxedCapture relaxed(device->driver());
     if (part->revoking) {
@@ -166,7 +191,7 @@ void abort_part(Backend& backend, const std::shared_ptr<NcclPart>& part,
       if (revoked) part->handle = handle;
       if (revoked) return;
     }
-    abort_all(nccl, *part, handle);
+    abort_all(nccl, *part, handle, own);
   });
 }
 
@@ -185,13 +210,14 @@ bool wait_for_abort(Comm* comm, std::chrono::steady_clock::time_point limit) {
     const auto now = std::chrono::steady_clock::now();
     if (now >= limit) return false;
     if (const std::shared_ptr<Ending> ending = comm->part->ending())
-      return ending->wait(limit - now);
+      return ending->wait(limit - now) && !comm->part->is_kept;
     std::this_thread::sleep_for(microseconds(50));
   }
 }
 
 int32_t comm_abort(dw_comm* comm, const dw_error* why) {
   const auto end = [why](Comm* one) {
+    one->host_aborted = true;
     if (why != nullptr)
       one->failure.fail(*why, nullptr);
     else
@@ -212,7 +238,7 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
   backend->watch->remove(owned.get());
   const EndBy by = owned->failure.is_over() ? EndBy::kAbort : EndBy::kDestroy;
   const std::shared_ptr<NcclPart> part = owned->part;
-  const bool alone = owned->size == 1;
+  const bool alone = owned->size == 1, known = owned->host_aborted;
   const std::shared_ptr<Ending> ending = end_comm(std::move(owned), by);
   const int64_t left = deadline_ns - backend->host->now_ns(backend->host->self);
   if (deadline_ns == 0) return DW_OK;
@@ -220,7 +246,10 @@ int32_t comm_destroy(dw_comm* comm, int64_t deadline_ns, dw_error* error) {
     // A program that ends a group wants its memory back, and may capture
     // graphs, which NCCL's threads disturb when they free theirs.
     ending->wait(kDestroyPatience);
-    return DW_OK;
+    // No operation may have told the host of the failure.
+    if (!known)
+      if (int32_t code = part->failure.check(error)) return code;
+    return part->end_failure.check(error);
   }
   const std::string text =
       "nccl: the communicator has not ended in time: " +

@@ -20,6 +20,16 @@ void Ending::settled() { reach(State::kSettled); }
 
 void Ending::ended() { reach(State::kEnded); }
 
+void Ending::leave_behind() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  left_behind_ = true;
+}
+
+bool Ending::is_left_behind() {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return left_behind_;
+}
+
 bool Ending::wait_for(State state, std::chrono::nanoseconds patience) {
   std::unique_lock<std::mutex> lock(mutex_);
   return changed_.wait_for(lock, patience, [&] { return state_ >= state; });
@@ -36,7 +46,8 @@ std::shared_ptr<Ending> Endings::add() {
   std::lock_guard<std::mutex> lock(mutex_);
   all_.erase(std::remove_if(all_.begin(), all_.end(),
                             [](const std::shared_ptr<Ending>& one) {
-                              return one->wait(std::chrono::seconds(0));
+                              return one->wait(std::chrono::seconds(0)) &&
+                                     !one->is_left_behind();
                             }),
              all_.end());
   all_.push_back(ending);
@@ -68,7 +79,7 @@ size_t Endings::wait_for_all(std::chrono::nanoseconds patience) {
     const auto rest = std::max(
         std::chrono::nanoseconds(0),
         std::chrono::nanoseconds(limit - std::chrono::steady_clock::now()));
-    if (!one->wait(rest)) ++left;
+    if (!one->wait(rest) || one->is_left_behind()) ++left;
   }
   return left;
 }

@@ -25,6 +25,9 @@ class Ending {
   bool wait_until_settled(std::chrono::nanoseconds patience);
   void settled();
   void ended();
+  // NCCL has refused to end the communicator.
+  void leave_behind();
+  bool is_left_behind();
 
  private:
   enum class State { kRuns, kSettled, kEnded };
@@ -34,6 +37,7 @@ class Ending {
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::kRuns;
+  bool left_behind_ = false;
 };
 
 // All ends of an instance. Threads: any.

@@ -172,20 +172,27 @@ int32_t window_destroy(dw_window* given, int64_t deadline_ns, dw_error* error) {
   backend.watch->remove(&comm);
   for (const auto& [rank, flight] : window->late)
     backend.watch->put_back(flight);
-  const bool failed = comm.failure.is_over();
+  const std::shared_ptr<NcclPart> part = comm.part;
   const std::shared_ptr<Ending> ending =
       end_comm(std::move(window->comm), EndBy::kAbort);
   if (deadline_ns == 0) return DW_OK;
   const int64_t left = deadline_ns - backend.host->now_ns(backend.host->self);
-  if (ending->wait(std::chrono::nanoseconds(std::max<int64_t>(left, 0))))
-    return failed ? dw_fail(error, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
-                            "nccl: the group has failed; a rank that has not "
-                            "learned of it may still write to the window's "
-                            "memory")
-                  : int32_t{DW_OK};
-  return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
-                 "nccl: the window has not ended in time; NCCL may still write "
-                 "to its memory");
+  if (!ending->wait(std::chrono::nanoseconds(std::max<int64_t>(left, 0))))
+    return dw_fail(error, DW_DEADLINE_EXCEEDED, DW_REASON_TIMED_OUT, -1, 0,
+                   "nccl: the window has not ended in time; NCCL may still "
+                   "write to its memory");
+  dw_error why = {};
+  if (int32_t code = part->end_failure.check(&why))
+    return dw_fail(
+        error, code, why.reason, -1, why.native,
+        (why.text +
+         std::string("; NCCL may still write to the window's memory"))
+            .c_str());
+  if (part->failure.is_over())
+    return dw_fail(error, DW_ABORTED, DW_REASON_ABORTED, -1, 0,
+                   "nccl: the group has failed; a rank that has not learned of "
+                   "it may still write to the window's memory");
+  return DW_OK;
 }
 
 }  // namespace nccl_backend

@@ -11,10 +11,14 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace distwrap::nccl_test {
 namespace {
 
+using fakes::gpu::Calls;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
@@ -22,10 +26,16 @@ constexpr milliseconds kLong{10000};
 // The limit of what has 50 ms, on a machine that does much else.
 constexpr milliseconds kSoon{1000};
 
+auto gives_nccls_reason() {
+  return testing::AnyOf(testing::HasSubstr("a fake NCCL's error"),
+                        testing::HasSubstr("remote process exited"));
+}
+
 bool has_windows(int version) { return version >= 22902; }
 
 // Whether a window and calls on it work. When one does not the group is over.
-bool run_window(FakeRank& rank, void* at) {
+// `*kept`: NCCL has not let go of the memory.
+bool run_window(FakeRank& rank, void* at, bool* kept) {
   dw_window* window = nullptr;
   if (rank.build_window(at, 16, &window) != DW_OK) {
     EXPECT_NE(rank.error.text[0], '\0');
@@ -41,9 +51,17 @@ bool run_window(FakeRank& rank, void* at) {
       EXPECT_NE(rank.error.text[0], '\0');
       EXPECT_NE(rank.call(op), DW_DONE) << "the window is broken";
     }
-  EXPECT_EQ(rank.end_window(window), good ? DW_OK : DW_ABORTED)
-      << rank.error.text;
-  return good;
+  const int32_t ended = rank.end_window(window);
+  if (ended == DW_OK) {
+    EXPECT_TRUE(good);
+    return good;
+  }
+  EXPECT_NE(rank.error.text[0], '\0');
+  *kept = ended != DW_ABORTED;
+  if (*kept) {
+    EXPECT_THAT(rank.error.text, gives_nccls_reason());
+  }
+  return false;
 }
 
 // Whether a set of messages of a rank to itself works.
@@ -83,6 +101,13 @@ bool run_on_stream(FakeRank& rank, void* from, void* to) {
   return true;
 }
 
+// Whether a communicator ends as it should.
+bool end_comm(FakeRank& rank, dw_comm* comm) {
+  rank.error = {};
+  return nccl().comm_destroy(comm, conformance::now_ns() + 5'000'000'000,
+                             &rank.error) == DW_OK;
+}
+
 // Whether a communicator that NCCL splits off works.
 bool run_split(FakeRank& rank, void* from, void* to) {
   const int32_t parents[] = {0};
@@ -100,9 +125,21 @@ bool run_split(FakeRank& rank, void* from, void* to) {
   dw_op op = rank.op(DW_OP_ALL_REDUCE, from, to, 1);
   op.flags |= DW_FLAG_CALLER_WAITS;
   rank.error = {};
-  const bool good = nccl().submit(made, &op, nullptr, &rank.error) == DW_DONE;
-  const int64_t limit = conformance::now_ns() + 5'000'000'000;
-  return nccl().comm_destroy(made, limit, nullptr) == DW_OK && good;
+  if (nccl().submit(made, &op, nullptr, &rank.error) == DW_DONE)
+    return end_comm(rank, made);
+  dw_error ignored = {};
+  std::swap(rank.error, ignored);
+  end_comm(rank, made);
+  std::swap(rank.error, ignored);
+  return false;
+}
+
+// Whether the rank's communicator, if there is one, ends as it should.
+bool end(FakeRank& rank) {
+  if (rank.comm == nullptr) return true;
+  if (end_comm(rank, std::exchange(rank.comm, nullptr))) return true;
+  EXPECT_THAT(rank.error.text, gives_nccls_reason());
+  return false;
 }
 
 // A short program: everything that calls NCCL on the way of a rank.
@@ -151,11 +188,12 @@ void run_program(FakeRank& rank, int version, bool* all_good) {
   registered.flags |= DW_FLAG_REGISTERED;
   // In a group that has failed it fails, too.
   if (rank.call(registered) != DW_DONE) *all_good = false;
-  if (has_windows(version) && !run_window(rank, data)) *all_good = false;
+  bool kept = false;
+  if (has_windows(version) && !run_window(rank, data, &kept)) *all_good = false;
   if (nccl().mem_release(rank.backend, mem, nullptr) == DW_OK) return;
   // Nothing has changed.
   *all_good = false;
-  EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr), DW_OK);
+  EXPECT_EQ(nccl().mem_release(rank.backend, mem, nullptr) == DW_OK, !kept);
 }
 
 class NcclEveryCall : public testing::TestWithParam<int> {};
@@ -203,6 +241,16 @@ TEST_P(NcclEveryCall, NoReturn) {
   }
 }
 
+// In progress, 7, is no error.
+constexpr int kCodes[] = {1, 2, 3, 4, 5, 6, 8};
+
+// All codes over the newest version, and one of them over the others.
+std::vector<int> codes_of(int nth, int version) {
+  if (version == versions().back())
+    return {std::begin(kCodes), std::end(kCodes)};
+  return {kCodes[(nth + version) % 7]};
+}
+
 // The threads that end communicators let go of the device.
 void expect_nothing_left() {
   const auto limit = Clock::now() + kLong;
@@ -227,35 +275,125 @@ void run_again(FakeRank& rank) {
 // comes out, and a group of the same thread works afterwards: none was left
 // open.
 TEST_P(NcclEveryCall, EveryCode) {
-  // In progress, 7, is no error.
-  constexpr int kCodes[] = {1, 2, 3, 4, 5, 6, 8};
-  const bool every = GetParam() == versions().back();
   std::set<int> without_error;
   for (int nth = 1;; ++nth) {
     bool happened = false;
-    for (const int code : kCodes) {
-      if (!every && code != kCodes[(nth + GetParam()) % 7]) continue;
+    for (const int code : codes_of(nth, GetParam()))
       run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
         fakes::gpu::fail_call(nth, code);
         bool good = false;
         run_program(rank, GetParam(), &good);
-        const bool in_program = fakes::gpu::has_failed();
-        rank.close();
+        good = end(rank) && good;
         happened = fakes::gpu::has_failed();
         fakes::gpu::fail_call(0, 0);
-        EXPECT_TRUE(good || in_program) << rank.error.text;
-        if (good && in_program) without_error.insert(nth);
+        EXPECT_TRUE(good || happened) << rank.error.text;
+        if (good && happened) without_error.insert(nth);
+        rank.close();
         run_again(rank);
       });
-    }
     if (!happened) {
       EXPECT_GT(nth, 30);
       break;
     }
   }
-  // A reduction that NCCL keeps ends with its communicator, and a communicator
-  // that cannot be finalized is aborted.
-  EXPECT_THAT(without_error, testing::SizeIs(2));
+  // A reduction that NCCL keeps ends with its communicator.
+  EXPECT_THAT(without_error, testing::SizeIs(1));
+}
+
+// The calls that end a communicator, and those that only ask. Questions are
+// many, and as many as the threads come to, so some of them fail: the first
+// ones, and then fewer and fewer.
+class NcclEveryEnd : public testing::TestWithParam<std::tuple<int, Calls>> {
+ protected:
+  int version() const { return std::get<0>(GetParam()); }
+  Calls sort() const { return std::get<1>(GetParam()); }
+  int after(int nth) const {
+    return sort() == Calls::kQuestion ? nth + 1 + nth / 3 : nth + 1;
+  }
+};
+
+std::string name_of_end(
+    const testing::TestParamInfo<NcclEveryEnd::ParamType>& of) {
+  const char* const names[] = {"", "Destroy", "Abort", "Revoke", "Question"};
+  return std::to_string(std::get<0>(of.param)) +
+         names[static_cast<size_t>(std::get<1>(of.param))];
+}
+INSTANTIATE_TEST_SUITE_P(
+    Versions, NcclEveryEnd,
+    testing::Combine(testing::ValuesIn(versions()),
+                     testing::Values(Calls::kDestroy, Calls::kAbort,
+                                     Calls::kRevoke, Calls::kQuestion)),
+    name_of_end);
+
+TEST_P(NcclEveryEnd, Fails) {
+  for (const bool by_abort : {false, true})
+    for (int nth = 1, happened = 1; happened != 0; nth = after(nth)) {
+      happened = 0;
+      std::vector<int> codes = codes_of(nth, version());
+      if (sort() == Calls::kQuestion) codes = {kCodes[nth % 7]};
+      for (const int code : codes)
+        run_unopened({.size = 1, .version = version()}, [&](FakeRank& rank) {
+          SCOPED_TRACE("call " + std::to_string(nth));
+          const size_t memory = fakes::gpu::free_memory();
+          fakes::gpu::fail_call(nth, code, sort());
+          bool good = false;
+          run_program(rank, version(), &good);
+          const dw_error why = why_of("a test ends it");
+          if (by_abort && rank.comm != nullptr) {
+            EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+          }
+          good = end(rank) && good;
+          happened = fakes::gpu::has_failed();
+          fakes::gpu::fail_call(0, 0);
+          if (good) {
+            // An abort follows a revocation that fails.
+            const bool may_be_silent = sort() == Calls::kRevoke ||
+                                       (sort() == Calls::kQuestion && by_abort);
+            EXPECT_TRUE(happened == 0 || may_be_silent);
+          } else {
+            EXPECT_NE(happened, 0) << rank.error.text;
+          }
+          rank.close();
+          run_again(rank);
+          // NCCL may still use what it has not aborted.
+          if (sort() != Calls::kAbort) {
+            EXPECT_EQ(fakes::gpu::free_memory(), memory);
+          }
+        });
+    }
+}
+
+// A call that returns late is no failure, and other devices go on meanwhile.
+TEST_P(NcclEveryEnd, ReturnsLate) {
+  for (const bool by_abort : {false, true})
+    for (int nth = 1, happened = 1; happened != 0; nth = after(nth))
+      run_unopened({.size = 1, .version = version()}, [&](FakeRank& rank) {
+        SCOPED_TRACE("call " + std::to_string(nth));
+        fakes::gpu::hang_call(nth, sort());
+        std::atomic<bool> over = false;
+        std::thread program([&] {
+          bool good = false;
+          run_program(rank, version(), &good);
+          const dw_error why = why_of("a test ends it");
+          if (by_abort && rank.comm != nullptr) {
+            EXPECT_EQ(nccl().comm_abort(rank.comm, &why), DW_OK);
+          }
+          EXPECT_TRUE(end(rank) && good) << rank.error.text;
+          rank.close();
+          over = true;
+        });
+        while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
+        happened = fakes::gpu::call_hangs();
+        if (happened != 0)
+          run_ranks({.size = 1, .devices = {1}}, [](FakeRank& other) {
+            EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
+                      DW_DONE)
+                << other.error.text;
+          });
+        fakes::gpu::let_go();
+        program.join();
+        run_again(rank);
+      });
 }
 
 // Each call of the driver that makes or orders something fails once. The error
