@@ -285,7 +285,10 @@ absl::Status BackendCommunicator::destroy(Deadline deadline) {
   if (code == DW_OK || aborted || error.reason == DW_REASON_WAIT_EXPIRED)
     return absl::OkStatus();
   ErrorInfo info = backend_error(code, error, backend_->name());
-  info.next_step = "let go of what it waits for; the rest then ends by itself";
+  info.next_step =
+      code == DW_DEADLINE_EXCEEDED
+          ? "let go of what it waits for; the rest then ends by itself"
+          : "end the process to get back what the backend keeps";
   return base::make_error(located(std::move(info), "destroy_process_group", 0));
 }
 

@@ -16,6 +16,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 extern "C" const dw_backend_api* dw_plugin_query_v1_nccl(const dw_host_info*);
@@ -718,6 +719,29 @@ TEST(NcclFacade, MemoryOfTheBackendOnOneRankIsAMismatch) {
               testing::Contains("ncclCommRegister").Times(2));
   EXPECT_THAT(collected.rules(),
               testing::Each("registered on some ranks only"));
+}
+
+// NCCL's finalize and its destroy fail. The program hears it.
+TEST(NcclFacade, AnEndThatNcclRefusesIsAnError) {
+  using fakes::gpu::Calls;
+  for (const auto& [sort, call] :
+       {std::pair(Calls::kOthers, "ncclCommFinalize"),
+        std::pair(Calls::kDestroy, "ncclCommDestroy")})
+    run(1, [&, sort = sort, call = call](Session&) {
+      const absl::StatusOr<Group> group = new_group(NewGroupOptions{});
+      ASSERT_TRUE(group.ok()) << group.status();
+      const OnDevice x(0, {1});
+      ASSERT_TRUE(
+          all_reduce(x.view(), ReduceOp::kSum, OpOptions{.group = *group})
+              .ok());
+      fakes::gpu::fail_call(1, 5, sort);
+      const absl::Status ended = destroy_process_group(*group);
+      fakes::gpu::fail_call(0, 0);
+      EXPECT_EQ(error_reason(ended), Reason::kBackendFailed) << ended;
+      EXPECT_THAT(std::string(ended.message()),
+                  testing::AllOf(HasSubstr(call), HasSubstr("end the process"),
+                                 HasSubstr("a fake NCCL's error")));
+    });
 }
 
 // Without a device_id, the launcher's local rank chooses the device.
