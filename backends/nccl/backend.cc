@@ -18,6 +18,8 @@ namespace {
 
 // How long `close` waits for the ends of communicators.
 constexpr std::chrono::seconds kEndsPatience{2};
+// How long it waits for the instance's thread, which may be inside NCCL.
+constexpr std::chrono::seconds kThreadPatience{1};
 
 // Like dw_read_open, which serves host memory.
 int32_t read_open(dw_open_info* info, const dw_open_info* given,
@@ -116,9 +118,19 @@ void close(dw_backend* backend) {
   const size_t left = of(backend)->endings.wait_for_all(kEndsPatience);
   if (left != 0)
     log(*of(backend), DW_LOG_WARNING,
-        "nccl: " + std::to_string(left) +
-            " communicators do not end; they are left behind");
-  delete of(backend);
+        left == 1 ? "1 communicator does not end and is left behind"
+                  : std::to_string(left) +
+                        " communicators do not end and are left behind");
+  const dw_host_api* const host = of(backend)->host;
+  if (of(backend)->watch->stop(kThreadPatience)) {
+    delete of(backend);
+    return;
+  }
+  // The thread frees the instance, perhaps already.
+  constexpr std::string_view kText =
+      "NCCL does not answer a question for errors; the thread that asks is "
+      "left behind";
+  host->log(host->self, DW_LOG_WARNING, {kText.data(), kText.size()});
 }
 
 int32_t caps(dw_backend* backend, const dw_caps_row** rows, uint64_t* n_rows,

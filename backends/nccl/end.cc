@@ -98,11 +98,16 @@ void destroy_in_peace(const Owned& owned, Ending& ending) {
 }
 
 // Says why a communicator that ends in peace has not ended.
-std::string why_not_ended(const NcclPart& part, bool alone, CallLock& calls) {
-  const std::unique_lock<CallLock> free(calls, std::try_to_lock);
-  if (!part.finalizes && !free.owns_lock())
-    return "NCCL takes one call at a time for a device, and is busy with " +
-           calls.holder();
+std::string why_not_ended(NcclPart& part, bool alone, CallLock& calls) {
+  if (!part.finalizes) {
+    const std::string busy = "NCCL takes one call at a time for a ";
+    const std::unique_lock<CallLock> free(calls, std::try_to_lock);
+    if (!free.owns_lock())
+      return busy + "device, and is busy with " + calls.holder();
+    const std::unique_lock<CallLock> inside(part.inside, std::try_to_lock);
+    if (!inside.owns_lock())
+      return busy + "communicator, and is busy with " + part.inside.holder();
+  }
   const std::string others = "for the other ranks to end it";
   if (!part.captured) return "NCCL waits " + others;
   return "NCCL waits for a captured graph that uses it to be destroyed" +

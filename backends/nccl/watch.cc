@@ -62,8 +62,34 @@ std::string running_for(int64_t ns) {
 }
 
 int32_t Watch::start(dw_error* error) {
-  return dw_sdk::start_thread(
-      &thread_, "dw-nccl", [this] { run(); }, error);
+  const auto body = [this] {
+    run();
+    Backend* left = nullptr;
+    {
+      std::lock_guard<std::mutex> lock(sleep_mutex_);
+      has_ended_ = true;
+      if (frees_instance_) left = backend_;
+      changed_.notify_all();
+    }
+    delete left;
+  };
+  return dw_sdk::start_thread(&thread_, "dw-nccl", body, error);
+}
+
+bool Watch::stop(std::chrono::nanoseconds patience) {
+  std::unique_lock<std::mutex> lock(sleep_mutex_);
+  ending_ = true;
+  changed_.notify_all();
+  if (changed_.wait_for(lock, patience, [this] { return has_ended_; }))
+    return true;
+  frees_instance_ = true;
+  thread_.detach();
+  return false;
+}
+
+bool Watch::is_ending() {
+  std::lock_guard<std::mutex> lock(sleep_mutex_);
+  return ending_;
 }
 
 Watch::~Watch() {
@@ -340,9 +366,12 @@ bool Watch::has_flights() const {
 
 void Watch::ask_for_errors() {
   for (const std::shared_ptr<NcclPart>& part : asked_) {
+    // A question may have lasted until after `stop`.
+    if (is_ending()) return;
     const std::unique_lock<CallLock> inside(part->inside, std::try_to_lock);
     if (!inside.owns_lock() || part->handle == nullptr || part->revoked)
       continue;
+    part->inside.say("a question for errors", 0);
     int result = ncclSuccess;
     const int asked =
         backend_->nccl.ncclCommGetAsyncError(part->handle, &result);
@@ -425,6 +454,8 @@ void Watch::run() {
       for (const Comm* const comm : comms_) asked_.push_back(comm->part);
       mutex_.unlock();
       ask_for_errors();
+      // Behind `stop` the host is gone.
+      if (is_ending()) return;
       if (watches_replays) look_at_replays();
       asked_.clear();
     }

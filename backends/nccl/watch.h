@@ -92,6 +92,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   int32_t start(dw_error* error);
+  // Ends the thread. False: it has not come out of NCCL in time. Then it is the
+  // thread that frees the instance, when it comes out.
+  bool stop(std::chrono::nanoseconds patience);
 
   void add(Comm* comm);
   // After this the thread does not know the communicator any more.
@@ -129,6 +132,7 @@ class Watch {
 
  private:
   void run();
+  bool is_ending();
   // Adds what has departed to the streams' lists. Precondition: the mutex is
   // held.
   void add_departed();
@@ -171,6 +175,7 @@ class Watch {
   std::mutex sleep_mutex_;
   std::condition_variable changed_;
   bool ending_ = false, hurried_ = false, watches_replays_ = false;
+  bool has_ended_ = false, frees_instance_ = false;
   std::atomic<bool> asleep_ = false;  // until a departure wakes the thread
   int wake_ups_ = 0;
   // The next naps are short, since somebody waits.

@@ -255,6 +255,32 @@ TEST(NcclHangs, AQuestionHoldsUpNoAbort) {
   });
 }
 
+// The thread that asks is left behind, and frees the instance when it can.
+TEST(NcclHangs, AQuestionHoldsUpNoClose) {
+  run_unopened({.size = 1}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.open(), DW_OK) << rank.error.text;
+    ASSERT_EQ(rank.build(), DW_OK) << rank.error.text;
+    Moment gate;
+    CUstream_st stream(rank.device);
+    const DeviceInts x(rank, {1});
+    stream.put([&] { gate.wait(); });
+    dw_work work;
+    ASSERT_EQ(rank.submit(rank.on(sum(rank, x, 0), stream), &work), DW_OK);
+    fakes::gpu::hang_call(1, fakes::gpu::Calls::kQuestion);
+    while (!fakes::gpu::call_hangs()) std::this_thread::yield();
+    gate.happen();
+    while (!work.wait(milliseconds(0))) nccl().progress(rank.backend);
+    std::future<void> ended = std::async(std::launch::async, [&] {
+      EXPECT_EQ(end(rank), DW_DEADLINE_EXCEEDED);
+      EXPECT_THAT(rank.error.text, HasSubstr("a question for errors"));
+      rank.close();
+    });
+    EXPECT_EQ(ended.wait_for(kLong), std::future_status::ready);
+    fakes::gpu::let_go();
+    while (fakes::gpu::contexts_in_use() != 0) std::this_thread::yield();
+  });
+}
+
 // A call on a stream that connects for ever, whose abort does not return: NCCL
 // may still use the buffers, and the error says so.
 TEST(NcclHangs, AnAbortHoldsUpNoEnqueue) {
