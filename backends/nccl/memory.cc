@@ -98,7 +98,8 @@ int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error) {
   const Nccl& nccl = of(backend)->nccl;
   if (of(backend)->blocks.has_window(mem))
     return dw_invalid(error,
-                      "nccl: a window is on the memory; destroy it first");
+                      "nccl: a window is on the memory, or NCCL has not let go "
+                      "of it; destroy the window first");
   Block block;
   if (int32_t code = of(backend)->blocks.take(mem, &block, error)) return code;
   if (int32_t code = deregister(*of(backend), block, error)) {
@@ -107,6 +108,7 @@ int32_t mem_release(dw_backend* backend, dw_mem* mem, dw_error* error) {
   }
   const int result = nccl.ncclMemFree(mem);
   if (result == ncclSuccess) return DW_OK;
+  of(backend)->blocks.put_back(std::move(block));
   return fail_nccl(nccl, "ncclMemFree", result, nullptr, error);
 }
 

@@ -236,6 +236,12 @@ TEST(NcclHints, AKeyReachesNcclOnce) {
   const KeyFile key(kKey + "\n"), again(kKey), other(kKey + " or another");
   fakes::gpu::take_notes();
   static bool given = false;  // when the test is repeated
+  if (!given) {
+    fakes::gpu::fail_call(1, 3);
+    EXPECT_THAT(open_with({{"encryption_key_file", key.path()}}).text,
+                HasSubstr("ncclSetEncryption: a fake NCCL's error"));
+    fakes::gpu::fail_call(0, 0);
+  }
   for (const KeyFile* const one : {&key, &again})
     EXPECT_STREQ(open_with({{"encryption_key_file", one->path()}}).text, "");
   EXPECT_THAT(fakes::gpu::take_notes(),

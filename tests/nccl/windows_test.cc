@@ -310,7 +310,7 @@ TEST(NcclWindowsRefused, OnOtherMemory) {
     dw_error error = {};
     EXPECT_EQ(nccl().mem_release(rank.backend, mem, &error),
               DW_INVALID_ARGUMENT);
-    EXPECT_THAT(error.text, HasSubstr("on the memory; destroy it first"));
+    EXPECT_THAT(error.text, HasSubstr("a window is on the memory"));
     EXPECT_EQ(rank.end_window(first), DW_OK) << rank.error.text;
     EXPECT_EQ(nccl().mem_release(rank.backend, mem, &error), DW_OK)
         << error.text;

@@ -517,6 +517,7 @@ FAKE_EXPORT int ncclMemAlloc(void** address, size_t bytes) {
 }
 FAKE_EXPORT int ncclMemFree(void* address) {
   if (!gpu::leaves_captures_alone("ncclMemFree")) return ncclUnhandledCudaError;
+  if (const int planned = gpu::planned_failure()) return planned;
   {
     std::lock_guard<std::mutex> lock(library().mutex);
     for (const ncclComm* const comm : library().comms) {
@@ -723,6 +724,7 @@ FAKE_EXPORT int ncclCommRevoke(ncclComm* comm, int flags) {
 #if FAKE_NCCL_VERSION >= 23203
 // A process has one key, for all its communicators.
 FAKE_EXPORT int ncclSetEncryption(const ncclEncryptionConfig* config) {
+  if (const int planned = gpu::planned_failure()) return planned;
   if (config->magic != nccl_backend::kConfigMagic ||
       config->size != sizeof *config ||
       config->mode != NCCL_ENCRYPTION_MODE_PSK || config->psk == nullptr ||
