@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 namespace distwrap::nccl_test {
 namespace {
@@ -143,6 +144,29 @@ TEST(NcclShrink, IsGivenUp) {
   });
 }
 
+// NCCL goes on with what it does not abort, and writes to where the new
+// communicator was to be put.
+TEST(NcclShrink, IsGivenUpAndNotAborted) {
+  Left left;
+  conformance::Meeting two(2);
+  run_ranks({.size = 3}, [&](FakeRank& rank) {
+    fail(rank);
+    if (rank.rank == 1) return rank.close();
+    fakes::gpu::fail_call(fakes::gpu::kEach, 3, fakes::gpu::Calls::kAbort);
+    dw_comm* made = nullptr;
+    EXPECT_EQ(left.build(rank, &made, 1), DW_CANCELLED);
+    EXPECT_EQ(
+        nccl().comm_destroy(std::exchange(rank.comm, nullptr),
+                            conformance::now_ns() + 5'000'000'000, &rank.error),
+        DW_INTERNAL);
+    EXPECT_THAT(rank.error.text, HasSubstr("ncclCommAbort: a fake NCCL"));
+    rank.close();
+    two.swap(rank.rank == 0 ? 0 : 1, {});
+    fakes::gpu::fail_call(0, 0);
+  });
+  expect_nothing_left();
+}
+
 TEST(NcclShrink, AParentThatIsEndedMeanwhile) {
   Left left;
   run_ranks({.size = 3}, [&](FakeRank& rank) {
@@ -175,6 +199,38 @@ TEST(NcclShrink, AParentThatIsEndedMeanwhile) {
               DW_ABORTED);
     EXPECT_THAT(rank.error.text, HasSubstr("was ended"));
   });
+}
+
+// The parent is ended while the call does not return, so its end is late.
+TEST(NcclShrink, ThatDoesNotReturnHoldsUpNoEnd) {
+  run_ranks({.size = 2}, [](FakeRank& rank) {
+    fail(rank);
+    if (rank.rank == 1) return;
+    conformance::Meeting alone(1);
+    const int32_t own = 0;
+    dw_setup_info info = {};
+    info.size = 1;
+    info.uid = 8;
+    info.parent = rank.comm;
+    info.parent_rank = &own;
+    dw_comm* made = nullptr;
+    int32_t built = DW_OK;
+    fakes::gpu::hang_call(1);
+    std::thread setup([&] { built = rank.build(info, alone, &made); });
+    while (!fakes::gpu::call_hangs()) std::this_thread::yield();
+    dw_error error = {};
+    EXPECT_EQ(nccl().comm_destroy(std::exchange(rank.comm, nullptr),
+                                  conformance::now_ns() + 30'000'000, &error),
+              DW_DEADLINE_EXCEEDED);
+    EXPECT_THAT(error.text, HasSubstr("has not ended in time"));
+    fakes::gpu::let_go();
+    setup.join();
+    // The setup may be quicker than the parent's end.
+    if (built == DW_OK) return end(rank, made);
+    EXPECT_EQ(built, DW_ABORTED);
+    EXPECT_THAT(rank.error.text, HasSubstr("was ended"));
+  });
+  expect_nothing_left();
 }
 
 // All ranks of four make two groups: 0 and 2, 3 and 1, in this order.

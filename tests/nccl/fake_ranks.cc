@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <thread>
 
 namespace distwrap::nccl_test {
@@ -99,16 +102,19 @@ int32_t FakeRank::end_window(dw_window* window) {
 int32_t FakeRank::finish(int32_t code, dw_setup* setup, dw_blob blob, int me,
                          conformance::Meeting& with, int rounds,
                          dw_setup_result* result) {
-  for (int round = 0; round < rounds; ++round) {
-    // A failed rank still comes, with nothing.
+  bool failed = false;  // on some rank
+  for (int round = 0; round < rounds && !failed; ++round) {
+    // A failed rank still comes, with nothing, and all end with this round.
     std::string mine;
     if (code == DW_OK)
       mine.assign(static_cast<const char*>(blob.data), blob.size);
     const std::vector<std::string> all = with.swap(me, mine);
     if (code != DW_OK) return code;
     std::vector<dw_blob> blobs;
-    for (const std::string& one : all)
+    for (const std::string& one : all) {
       blobs.push_back({one.data(), one.size(), nullptr, 0});
+      failed |= one.empty();
+    }
     code = nccl().setup_step(setup, blobs.data(), blobs.size(), &blob, result,
                              &error);
     if (code == DW_DONE) return DW_OK;
@@ -187,6 +193,29 @@ Ints DeviceInts::values() const {
 
 void DeviceInts::set(const Ints& values) const {
   fakes::gpu::write(data_, values.data(), values.size() * sizeof(int64_t));
+}
+
+std::vector<int> codes_of(int nth, int version) {
+  // In progress, 7, is no error.
+  constexpr int kCodes[] = {1, 2, 3, 4, 5, 6, 8};
+  if (version == versions().back())
+    return {std::begin(kCodes), std::end(kCodes)};
+  return {kCodes[(nth + version) % 7]};
+}
+
+bool gives_nccls_reason(const dw_error& error) {
+  const std::string_view text = error.text;
+  return text.find("a fake NCCL's error") != text.npos ||
+         text.find("remote process exited") != text.npos;
+}
+
+void expect_nothing_left() {
+  const auto limit =
+      std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (fakes::gpu::contexts_in_use() != 0 &&
+         std::chrono::steady_clock::now() < limit)
+    std::this_thread::yield();
+  EXPECT_EQ(fakes::gpu::contexts_in_use(), 0);
 }
 
 dw_error why_of(const char* text) {

@@ -98,6 +98,14 @@ class DeviceInts {
   int64_t* const data_;
 };
 
+// For suites in which every call of NCCL fails. The codes for the `nth` one:
+// all over the newest version, and one of them over the others.
+std::vector<int> codes_of(int nth, int version);
+// Whether the text says what the fake NCCL has answered.
+bool gives_nccls_reason(const dw_error& error);
+// Waits until the threads that end communicators have let go of their devices.
+void expect_nothing_left();
+
 // The host's reason for an abort.
 dw_error why_of(const char* text);
 
