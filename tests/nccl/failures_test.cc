@@ -180,6 +180,23 @@ TEST_P(NcclAbortHangs, AnAbortIsLeftBehind) {
   std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
 }
 
+// Rank 1 never calls, and NCCL does not abort what waits for it.
+TEST(NcclAbort, ThatFailsLeavesTheBuffersToNccl) {
+  run_ranks({.size = 2, .version = 22304}, [](FakeRank& rank) {
+    if (rank.rank == 1) return;
+    void* const x = fakes::gpu::allocate(rank.device, 8);  // never released
+    dw_op op = rank.op(DW_OP_ALL_REDUCE, x, x, 1);
+    op.timeout_ns = 30'000'000;
+    fakes::gpu::fail_call(1, 3, fakes::gpu::Calls::kAbort);
+    EXPECT_EQ(rank.call(op), DW_DEADLINE_EXCEEDED);
+    EXPECT_TRUE(fakes::gpu::has_failed());
+    fakes::gpu::fail_call(0, 0);
+    EXPECT_THAT(rank.error.text,
+                HasSubstr("NCCL still uses the buffers of this call: "));
+  });
+  expect_nothing_left();
+}
+
 // When all ranks have finalized, the end is no failure of theirs.
 TEST(NcclEnds, ADestroyThatHangsIsLeftBehind) {
   fakes::gpu::hang_ends(true);
