@@ -45,6 +45,7 @@ class Hosts {
   }
   void note(const dw_error& error) {
     EXPECT_NE(error.text[0], '\0');
+    EXPECT_NE(error.code, DW_DEADLINE_EXCEEDED) << error.text;
     const std::lock_guard<std::mutex> lock(mutex_);
     errors_.emplace_back(error.text);
     knows_nccls_reason_ |= gives_nccls_reason(error);

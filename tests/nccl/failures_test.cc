@@ -213,6 +213,24 @@ TEST(NcclEnds, ADestroyThatHangsIsLeftBehind) {
   std::this_thread::sleep_for(milliseconds(50));  // the threads left behind
 }
 
+// By the thread of the end, which asks whether the finalize is over, or by the
+// instance's thread just before.
+TEST(NcclEnds, AQuestionThatFailsIsAnError) {
+  run_ranks({.size = 1}, [](FakeRank& rank) {
+    ASSERT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE);
+    fakes::gpu::fail_call(1, 6, fakes::gpu::Calls::kQuestion);
+    EXPECT_EQ(
+        nccl().comm_destroy(rank.comm, conformance::now_ns() + 10'000'000'000,
+                            &rank.error),
+        DW_UNAVAILABLE);
+    rank.comm = nullptr;
+    EXPECT_EQ(rank.error.reason, DW_REASON_PEER_LOST);
+    EXPECT_TRUE(gives_nccls_reason(rank.error)) << rank.error.text;
+    fakes::gpu::fail_call(0, 0);
+  });
+  expect_nothing_left();
+}
+
 // NCCL reports by itself that a peer has gone.
 TEST(NcclErrors, AnAsynchronousOneEndsTheGroup) {
   Moment over;
