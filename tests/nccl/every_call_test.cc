@@ -257,6 +257,7 @@ TEST_P(NcclEveryCall, EveryCode) {
     bool happened = false;
     for (const int code : codes_of(nth, GetParam()))
       run_unopened({.size = 1, .version = GetParam()}, [&](FakeRank& rank) {
+        const InUse before;
         fakes::gpu::fail_call(nth, code);
         bool good = false;
         run_program(rank, GetParam(), &good);
@@ -267,6 +268,7 @@ TEST_P(NcclEveryCall, EveryCode) {
         if (good && happened) without_error.insert(nth);
         rank.close();
         run_again(rank);
+        before.expect_same();
       });
     if (!happened) {
       EXPECT_GT(nth, 30);
@@ -311,7 +313,7 @@ TEST_P(NcclEveryEnd, Fails) {
       for (const int code : codes)
         run_unopened({.size = 1, .version = version()}, [&](FakeRank& rank) {
           SCOPED_TRACE("call " + std::to_string(nth));
-          const size_t memory = fakes::gpu::free_memory();
+          const InUse before;
           fakes::gpu::fail_call(nth, code, sort());
           bool good = false;
           run_program(rank, version(), &good);
@@ -332,10 +334,9 @@ TEST_P(NcclEveryEnd, Fails) {
           }
           rank.close();
           run_again(rank);
-          // NCCL may still use what it has not aborted.
-          if (sort() != Calls::kAbort) {
-            EXPECT_EQ(fakes::gpu::free_memory(), memory);
-          }
+          const bool keeps =
+              sort() == Calls::kAbort || sort() == Calls::kDestroy;
+          before.expect_same(keeps ? happened : 0);
         });
     }
 }
@@ -346,6 +347,7 @@ TEST_P(NcclEveryEnd, ReturnsLate) {
     for (int nth = 1, happened = 1; happened != 0; nth = after(nth))
       run_unopened({.size = 1, .version = version()}, [&](FakeRank& rank) {
         SCOPED_TRACE("call " + std::to_string(nth));
+        const InUse before;
         fakes::gpu::hang_call(nth, sort());
         std::atomic<bool> over = false;
         std::thread program([&] {
@@ -370,6 +372,7 @@ TEST_P(NcclEveryEnd, ReturnsLate) {
         fakes::gpu::let_go();
         program.join();
         run_again(rank);
+        before.expect_same();
       });
 }
 
@@ -381,6 +384,7 @@ TEST(NcclEveryDriverCall, Fails) {
     bool happened = false;
     for (const int code : {int{CUDA_ERROR_OUT_OF_MEMORY}, 999})
       run_unopened({.size = 1}, [&](FakeRank& rank) {
+        const InUse before;
         fakes::gpu::fail_driver_call(nth, code);
         bool good = false;
         run_program(rank, 23203, &good);
@@ -392,6 +396,7 @@ TEST(NcclEveryDriverCall, Fails) {
         if (good && in_program) without_error.insert(nth);
         SCOPED_TRACE("call " + std::to_string(nth));
         run_again(rank);
+        before.expect_same();
       });
     if (!happened) {
       EXPECT_GT(nth, 10);

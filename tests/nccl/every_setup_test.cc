@@ -195,7 +195,7 @@ TEST_P(NcclEverySetup, Fails) {
     if (sort() == Calls::kQuestion) codes.resize(1);
     for (const int code : codes) {
       SCOPED_TRACE("call " + std::to_string(nth));
-      const size_t memory = fakes::gpu::free_memory();
+      const InUse before;
       Hosts hosts;
       run(hosts, [&] { fakes::gpu::fail_call(nth, code, sort()); });
       happened = fakes::gpu::has_failed();
@@ -211,10 +211,8 @@ TEST_P(NcclEverySetup, Fails) {
       }
       errors.insert(errors.end(), hosts.errors().begin(), hosts.errors().end());
       expect_nothing_left();
-      // NCCL may still use what it has not aborted.
-      if (sort() != Calls::kAbort) {
-        EXPECT_EQ(fakes::gpu::free_memory(), memory);
-      }
+      const bool keeps = sort() == Calls::kAbort || sort() == Calls::kDestroy;
+      before.expect_same(keeps ? happened : 0);
     }
     calls += happened;
   }
@@ -228,6 +226,7 @@ TEST_P(NcclEverySetup, Fails) {
 TEST_P(NcclEverySetup, ReturnsLate) {
   for (int nth = 1, happened = 1; happened != 0; nth = after(nth)) {
     SCOPED_TRACE("call " + std::to_string(nth));
+    const InUse before;
     Hosts hosts;
     std::atomic<bool> over = false;
     std::thread program([&] {
@@ -246,6 +245,7 @@ TEST_P(NcclEverySetup, ReturnsLate) {
     program.join();
     EXPECT_THAT(hosts.errors(), IsEmpty());
     expect_nothing_left();
+    before.expect_same();
   }
 }
 

@@ -218,6 +218,13 @@ void expect_nothing_left() {
   EXPECT_EQ(fakes::gpu::contexts_in_use(), 0);
 }
 
+void InUse::expect_same(int kept) const {
+  EXPECT_EQ(fakes::gpu::communicators_in_use(), communicators_ + kept);
+  if (kept == 0) {
+    EXPECT_EQ(fakes::gpu::free_memory(), free_);
+  }
+}
+
 dw_error why_of(const char* text) {
   dw_error why = {};
   why.code = DW_ABORTED;

@@ -106,6 +106,18 @@ bool gives_nccls_reason(const dw_error& error);
 // Waits until the threads that end communicators have let go of their devices.
 void expect_nothing_left();
 
+// A failure leaves nothing behind when the fakes have as much in use as before.
+class InUse {
+ public:
+  // Expects what there was at first, and so many communicators that NCCL keeps,
+  // perhaps with memory.
+  void expect_same(int kept = 0) const;
+
+ private:
+  const size_t free_ = fakes::gpu::free_memory();
+  const int communicators_ = fakes::gpu::communicators_in_use();
+};
+
 // The host's reason for an abort.
 dw_error why_of(const char* text);
 

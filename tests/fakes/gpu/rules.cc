@@ -20,7 +20,7 @@ struct State {
   int hang_at = 0;
   bool hangs = false;
   std::condition_variable goes_on;
-  std::atomic<int> asynchronous = 0;
+  std::atomic<int> asynchronous = 0, communicators = 0;
   std::atomic<bool> hang = false;
 };
 State& state() {
@@ -110,6 +110,9 @@ void fail_asynchronously(int result) { state().asynchronous = result; }
 int asynchronous_failure() { return state().asynchronous; }
 void hang_ends(bool on) { state().hang = on; }
 bool ends_hang() { return state().hang; }
+
+int communicators_in_use() { return state().communicators; }
+void add_communicators(int more) { state().communicators += more; }
 
 void note(const std::string& text) {
   std::lock_guard<std::mutex> lock(state().mutex);

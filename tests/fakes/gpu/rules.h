@@ -57,6 +57,11 @@ FAKE_EXPORT bool has_driver_failed();
 // For the fake driver: the answer that this call has to give, 0 for its own.
 FAKE_EXPORT int planned_driver_failure();
 
+// The communicators that were begun and not ended.
+FAKE_EXPORT int communicators_in_use();
+// For the fake of NCCL: so many more.
+FAKE_EXPORT void add_communicators(int more);
+
 // Notes of the fake NCCL about its calls, for tests of hints: "minCTAs=4".
 FAKE_EXPORT void note(const std::string& text);
 FAKE_EXPORT std::vector<std::string> take_notes();

@@ -353,7 +353,7 @@ int make_child(ncclComm* parent, ncclComm** child, const ncclConfig* config,
                      [parent] { return parent->aborted.load(); }))
         *child = made;
       else
-        made->over = true;
+        made->end();
     }
     parent->state = ncclSuccess;
   });
@@ -474,7 +474,7 @@ FAKE_EXPORT int ncclCommDestroy(ncclComm* comm) {
     return planned;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  comm->over = true;
+  comm->end();
   end_windows(comm, false);
   comm->join();
   return ncclSuccess;
@@ -488,7 +488,7 @@ FAKE_EXPORT int ncclCommAbort(ncclComm* comm) {
     return planned;
   while (gpu::ends_hang())
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  comm->over = true;
+  comm->end();
   comm->aborted = true;
   comm->clique->wake();
   std::shared_ptr<nccl::Clique> child;

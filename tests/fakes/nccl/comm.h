@@ -3,6 +3,7 @@
 #ifndef DISTWRAP_TESTS_FAKES_NCCL_COMM_H_
 #define DISTWRAP_TESTS_FAKES_NCCL_COMM_H_
 
+#include "fakes/gpu/rules.h"
 #include "fakes/gpu/stream.h"
 #include "fakes/nccl/clique.h"
 #include "fakes/nccl/order.h"
@@ -36,7 +37,9 @@ struct ncclComm {
       : clique(std::move(of)),
         rank(my_rank),
         device(on_device),
-        thread_([this] { run(); }) {}
+        thread_([this] { run(); }) {
+    fakes::gpu::add_communicators(1);
+  }
 
   const std::shared_ptr<fakes::nccl::Clique> clique;
   const int rank, device;
@@ -65,6 +68,10 @@ struct ncclComm {
   // Whether kernels end without their results.
   bool is_gone() const { return aborted || revoked; }
   bool is_registered(const void* at) const;
+  void end() {
+    over = true;
+    fakes::gpu::add_communicators(-1);
+  }
   // Runs `task` in NCCL's thread.
   void later(std::function<void()> task);
   // Ends the thread; what it waits for has to be gone.
