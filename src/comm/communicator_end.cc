@@ -288,7 +288,7 @@ absl::Status BackendCommunicator::destroy(Deadline deadline) {
   info.next_step =
       code == DW_DEADLINE_EXCEEDED
           ? "let go of what it waits for; the rest then ends by itself"
-          : "end the process to get back what the backend keeps";
+          : "go on, the group has ended; end the process if it lacks memory";
   return base::make_error(located(std::move(info), "destroy_process_group", 0));
 }
 

@@ -738,9 +738,10 @@ TEST(NcclFacade, AnEndThatNcclRefusesIsAnError) {
       const absl::Status ended = destroy_process_group(*group);
       fakes::gpu::fail_call(0, 0);
       EXPECT_EQ(error_reason(ended), Reason::kBackendFailed) << ended;
-      EXPECT_THAT(std::string(ended.message()),
-                  testing::AllOf(HasSubstr(call), HasSubstr("end the process"),
-                                 HasSubstr("a fake NCCL's error")));
+      EXPECT_THAT(
+          std::string(ended.message()),
+          testing::AllOf(HasSubstr(call), HasSubstr("the group has ended"),
+                         HasSubstr("a fake NCCL's error")));
     });
 }
 
