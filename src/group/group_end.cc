@@ -1,6 +1,7 @@
 #include "group/group_end.h"
 
 #include "base/error.h"
+#include "base/exceptions.h"
 #include "base/guard_door.h"
 #include "base/log.h"
 #include "comm/hooks.h"
@@ -50,10 +51,12 @@ class ShownEnd {
                                "; the end of a group cannot be refused"));
   }
   ~ShownEnd() {
-    for (const auto& one : runs_) one->post(absl::OkStatus());
+    for (const auto& one : runs_) one->post(status_);
   }
   ShownEnd(const ShownEnd&) = delete;
   ShownEnd& operator=(const ShownEnd&) = delete;
+
+  absl::Status with(absl::Status status) { return status_ = std::move(status); }
 
  private:
   // In the order in which they end: the newest first.
@@ -68,6 +71,7 @@ class ShownEnd {
   }
 
   std::vector<std::shared_ptr<comm::HookRun>> runs_;
+  absl::Status status_;
 };
 
 // Returns whether no operation had failed. A call mismatch that no call has
@@ -129,13 +133,8 @@ absl::Status end_world(DeferredDestroy world, DeferredDestroys& deferred,
   return status;
 }
 
-}  // namespace
-
-absl::Status end_group(GroupState& group, Deadline deadline) {
+absl::Status end_open_group(GroupState& group, Deadline deadline) {
   absl::Status status;
-  if (group.ended()) return status;
-  const ShownEnd shown(group);
-  if (group.ended()) return status;  // a hook has ended it
   const base::OwnWork own_work;
   const std::shared_ptr<SessionState> session = group.session();
   const std::shared_ptr<GroupState> parent = group.parent();
@@ -174,6 +173,17 @@ absl::Status end_group(GroupState& group, Deadline deadline) {
   status.Update(
       depart(std::move(destroy), session->deferred(), clean, deadline));
   return status;
+}
+
+}  // namespace
+
+absl::Status end_group(GroupState& group, Deadline deadline) {
+  if (group.ended()) return absl::OkStatus();
+  ShownEnd shown(group);
+  if (group.ended()) return absl::OkStatus();  // a hook has ended it
+  return shown.with(base::guarded("destroy_process_group", [&] {
+    return end_open_group(group, deadline);
+  }));
 }
 
 void drop_group(GroupState& group) {

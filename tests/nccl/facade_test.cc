@@ -734,9 +734,15 @@ TEST(NcclFacade, AnEndThatNcclRefusesIsAnError) {
       ASSERT_TRUE(
           all_reduce(x.view(), ReduceOp::kSum, OpOptions{.group = *group})
               .ok());
+      absl::Status seen;
+      const Hook hook = *add_hook(
+          *group, {.post = [&](const HookedCall&, const absl::Status& status) {
+            seen = status;
+          }});
       fakes::gpu::fail_call(1, 5, sort);
       const absl::Status ended = destroy_process_group(*group);
       fakes::gpu::fail_call(0, 0);
+      EXPECT_EQ(seen, ended);
       EXPECT_EQ(error_reason(ended), Reason::kBackendFailed) << ended;
       EXPECT_THAT(
           std::string(ended.message()),
