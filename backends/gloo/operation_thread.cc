@@ -58,11 +58,16 @@ void OperationThread::run(EngineOp&& call, dw_work* work) {
   changed_.notify_one();
 }
 
+// All memory is taken before Gloo begins to move the message: what fails then
+// leaves nothing behind that Gloo knows.
 void OperationThread::post(const EngineOp& call, dw_work* work) {
-  Item item{Message(call, comm_->rank), work, nullptr, nullptr};
+  std::list<Posted> made(1);
+  Posted& first = made.front();
+  first.items.push_back({Message(call, comm_->rank), work, nullptr, nullptr});
+  Item& item = first.items.front();
   Message& message = item.message;
-  const Direction direction = message.direction();
-  const uint64_t slot = head_slot(call.tag);
+  const Direction direction = first.direction = message.direction();
+  const uint64_t slot = first.slot = head_slot(call.tag);
   item.frame.reset(new char[message.frame_bytes()]);
   if (message.is_long()) item.payload = comm_->messages.take(call.peer);
   {
@@ -72,24 +77,12 @@ void OperationThread::post(const EngineOp& call, dw_work* work) {
           return posted.slot == slot && posted.direction == direction &&
                  posted.lane->peer() == call.peer;
         });
-    if (same != messages_.end()) {
-      same->items.push_back(std::move(item));
-      Item& last = same->items.back();
-      try {
-        last.message.begin(last.frame.get(), *same->lane, last.payload.get());
-      } catch (...) {
-        same->items.pop_back();
-        throw;
-      }
-      return;
-    }
-    Posted first;
-    first.direction = direction;
-    first.slot = slot;
-    first.lane = comm_->messages.take(call.peer);
-    message.begin(item.frame.get(), *first.lane, item.payload.get());
-    first.items.push_back(std::move(item));
-    messages_.push_back(std::move(first));
+    if (same == messages_.end()) first.lane = comm_->messages.take(call.peer);
+    Lane& lane = same == messages_.end() ? *first.lane : *same->lane;
+    message.begin(item.frame.get(), lane, item.payload.get());
+    if (same != messages_.end())
+      return same->items.splice(same->items.end(), first.items);
+    messages_.splice(messages_.end(), made);
     if (direction == Direction::kSend) ++sends_;
     set_alarm();
   }
@@ -199,12 +192,13 @@ int32_t OperationThread::take_first_head(std::list<Posted>::iterator posted,
   if (first.message.take_head(&why) != DW_OK)
     return comm_->failure.fail(why, error);
   if (!first.message.is_long()) return DW_OK;
-  Posted payload;
+  std::list<Posted> made(1);
+  Posted& payload = made.front();
   payload.direction = posted->direction;
   payload.lane = std::move(first.payload);
-  payload.items.push_back(std::move(first));
-  posted->items.pop_front();
-  messages_.push_front(std::move(payload));
+  payload.items.splice(payload.items.end(), posted->items,
+                       posted->items.begin());
+  messages_.splice(messages_.begin(), made);
   if (posted->direction == Direction::kSend) ++sends_;
   if (posted->items.empty()) comm_->messages.give_back(drop(posted));
   set_alarm();

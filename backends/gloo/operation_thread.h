@@ -51,6 +51,8 @@ class OperationThread final : private Meanwhile {
     dw_work* work;
   };
 
+  // Gloo may use a frame and the caller's memory until their lane is destroyed,
+  // so lanes are destroyed before frames.
   struct Item {
     Message message;
     dw_work* work;
@@ -62,10 +64,10 @@ class OperationThread final : private Meanwhile {
   // Messages whose heads Gloo has begun to move, of one peer and tag, in their
   // order; or one message whose payload is awaited.
   struct Posted {
+    std::list<Item> items;
     std::unique_ptr<Lane> lane;
     Direction direction = Direction::kSend;
     uint64_t slot = 0;  // place among the heads; 0: a payload
-    std::list<Item> items;
   };
 
   struct Awaited {
