@@ -8,6 +8,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <malloc.h>
 #include <new>
 #include <unistd.h>
 
@@ -68,6 +69,13 @@ void* allocate(size_t bytes, size_t alignment) {
   return memory;
 }
 
+// Memory that is freed is overwritten, so that nobody reads it unnoticed.
+void release(void* memory) {
+  if (memory == nullptr) return;
+  std::memset(memory, 0xdb, malloc_usable_size(memory));
+  std::free(memory);
+}
+
 }  // namespace
 
 void FailingNew::arm(int64_t k) {
@@ -119,19 +127,27 @@ void* operator new(size_t bytes, std::align_val_t alignment,
 void* operator new[](size_t bytes, std::align_val_t alignment) {
   return distwrap::testing::allocate(bytes, static_cast<size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept {
+  distwrap::testing::release(memory);
+}
+void operator delete[](void* memory) noexcept {
+  distwrap::testing::release(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+  distwrap::testing::release(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
+  distwrap::testing::release(memory);
+}
 void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  distwrap::testing::release(memory);
 }
 void operator delete[](void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  distwrap::testing::release(memory);
 }
 void operator delete(void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  distwrap::testing::release(memory);
 }
 void operator delete[](void* memory, size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  distwrap::testing::release(memory);
 }
