@@ -35,6 +35,8 @@
 #include "distwrap/status.h"
 #include "programs/player.h"
 
+#include <absl/strings/str_cat.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -72,7 +74,7 @@ int failed(const absl::Status& status) {
   const auto info = distwrap::error_info(status);
   std::string ranks;
   for (const int rank : info.value_or(distwrap::ErrorInfo{}).ranks)
-    ranks += " " + std::to_string(rank);
+    absl::StrAppend(&ranks, " ", rank);
   std::printf("failed %s ranks%s: %s\n",
               std::string(distwrap::reason_name(distwrap::error_reason(status)))
                   .c_str(),

@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ inline void set_error(dw_error* error, uint16_t reason, int32_t peer,
   error->reason = reason;
   error->peer = peer;
   error->native = 0;
-  std::strncpy(error->text, text, sizeof error->text);
+  std::snprintf(error->text, sizeof error->text, "%s", text);
 }
 
 class CommunicatorTest : public ::testing::Test {
