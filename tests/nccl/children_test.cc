@@ -145,7 +145,7 @@ TEST(NcclShrink, IsGivenUp) {
 }
 
 // NCCL goes on with what it does not abort, and writes to where the new
-// communicator was to be put.
+// communicator was to be put. AddressSanitizer sees it when nothing is there.
 TEST(NcclShrink, IsGivenUpAndNotAborted) {
   Left left;
   conformance::Meeting two(2);

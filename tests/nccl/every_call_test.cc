@@ -219,11 +219,7 @@ TEST_P(NcclEveryCall, NoReturn) {
           EXPECT_EQ(nccl().comm_abort(comm, &why), DW_OK);
         }
         EXPECT_LT(Clock::now() - begun, kSoon) << "call " << nth;
-        run_ranks({.size = 1, .devices = {1}}, [](FakeRank& other) {
-          EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
-                    DW_DONE)
-              << other.error.text;
-        });
+        expect_goes_on(1);
       }
       fakes::gpu::let_go();
       program.join();
@@ -279,23 +275,16 @@ TEST_P(NcclEveryCall, EveryCode) {
   EXPECT_THAT(without_error, testing::SizeIs(1));
 }
 
-// The calls that end a communicator, and those that only ask. Questions are
-// many, and as many as the threads come to, so some of them fail: the first
-// ones, and then fewer and fewer.
+// The calls that end a communicator, and those that only ask.
 class NcclEveryEnd : public testing::TestWithParam<std::tuple<int, Calls>> {
  protected:
   int version() const { return std::get<0>(GetParam()); }
   Calls sort() const { return std::get<1>(GetParam()); }
-  int after(int nth) const {
-    return sort() == Calls::kQuestion ? nth + 1 + nth / 3 : nth + 1;
-  }
 };
 
 std::string name_of_end(
     const testing::TestParamInfo<NcclEveryEnd::ParamType>& of) {
-  const char* const names[] = {"", "Destroy", "Abort", "Revoke", "Question"};
-  return std::to_string(std::get<0>(of.param)) +
-         names[static_cast<size_t>(std::get<1>(of.param))];
+  return std::to_string(std::get<0>(of.param)) + name_of(std::get<1>(of.param));
 }
 INSTANTIATE_TEST_SUITE_P(
     Versions, NcclEveryEnd,
@@ -306,7 +295,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(NcclEveryEnd, Fails) {
   for (const bool by_abort : {false, true})
-    for (int nth = 1, happened = 1; happened != 0; nth = after(nth)) {
+    for (int nth = 1, happened = 1; happened != 0;
+         nth = next_call(nth, sort())) {
       happened = 0;
       std::vector<int> codes = codes_of(nth, version());
       if (sort() == Calls::kQuestion) codes.resize(1);
@@ -344,7 +334,7 @@ TEST_P(NcclEveryEnd, Fails) {
 // A call that returns late is no failure, and other devices go on meanwhile.
 TEST_P(NcclEveryEnd, ReturnsLate) {
   for (const bool by_abort : {false, true})
-    for (int nth = 1, happened = 1; happened != 0; nth = after(nth))
+    for (int nth = 1, happened = 1; happened != 0; nth = next_call(nth, sort()))
       run_unopened({.size = 1, .version = version()}, [&](FakeRank& rank) {
         SCOPED_TRACE("call " + std::to_string(nth));
         const InUse before;
@@ -363,12 +353,7 @@ TEST_P(NcclEveryEnd, ReturnsLate) {
         });
         while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
         happened = fakes::gpu::call_hangs();
-        if (happened != 0)
-          run_ranks({.size = 1, .devices = {1}}, [](FakeRank& other) {
-            EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
-                      DW_DONE)
-                << other.error.text;
-          });
+        if (happened != 0) expect_goes_on(1);
         fakes::gpu::let_go();
         program.join();
         run_again(rank);

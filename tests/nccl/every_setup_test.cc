@@ -150,10 +150,6 @@ class NcclEverySetup
  protected:
   int version() const { return std::get<0>(GetParam()); }
   Calls sort() const { return std::get<2>(GetParam()); }
-  // Some of the questions, since there are many.
-  int after(int nth) const {
-    return sort() == Calls::kQuestion ? nth + 1 + nth / 3 : nth + 1;
-  }
   void run(Hosts& hosts, const Plan& plan) const {
     if (std::get<1>(GetParam()) == Way::kIds)
       run_with_ids({.size = 2, .version = version()}, hosts, plan);
@@ -165,10 +161,9 @@ class NcclEverySetup
 std::string name_of_setup(
     const testing::TestParamInfo<NcclEverySetup::ParamType>& of) {
   const char* const ways[] = {"Ids", "Shrink"};
-  const char* const names[] = {"", "Destroy", "Abort", "Revoke", "Question"};
   return std::to_string(std::get<0>(of.param)) +
          ways[static_cast<size_t>(std::get<1>(of.param))] +
-         names[static_cast<size_t>(std::get<2>(of.param))];
+         name_of(std::get<2>(of.param));
 }
 INSTANTIATE_TEST_SUITE_P(OfIds, NcclEverySetup,
                          testing::Combine(testing::Values(22304, 23203),
@@ -189,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST_P(NcclEverySetup, Fails) {
   std::vector<std::string> errors;
   int calls = 0;
-  for (int nth = 1, happened = 1; happened != 0; nth = after(nth)) {
+  for (int nth = 1, happened = 1; happened != 0; nth = next_call(nth, sort())) {
     happened = 0;
     std::vector<int> codes = codes_of(nth, version());
     if (sort() == Calls::kQuestion) codes.resize(1);
@@ -224,7 +219,7 @@ TEST_P(NcclEverySetup, Fails) {
 
 // A call that returns late is no failure, and other devices go on meanwhile.
 TEST_P(NcclEverySetup, ReturnsLate) {
-  for (int nth = 1, happened = 1; happened != 0; nth = after(nth)) {
+  for (int nth = 1, happened = 1; happened != 0; nth = next_call(nth, sort())) {
     SCOPED_TRACE("call " + std::to_string(nth));
     const InUse before;
     Hosts hosts;
@@ -235,12 +230,7 @@ TEST_P(NcclEverySetup, ReturnsLate) {
     });
     while (!over && !fakes::gpu::call_hangs()) std::this_thread::yield();
     happened = fakes::gpu::call_hangs();
-    if (happened != 0)
-      run_ranks({.size = 1, .devices = {5}}, [](FakeRank& other) {
-        EXPECT_EQ(other.call(other.op(DW_OP_BARRIER, nullptr, nullptr, 0)),
-                  DW_DONE)
-            << other.error.text;
-      });
+    if (happened != 0) expect_goes_on(5);
     fakes::gpu::let_go();
     program.join();
     EXPECT_THAT(hosts.errors(), IsEmpty());

@@ -203,6 +203,23 @@ std::vector<int> codes_of(int nth, int version) {
   return {kCodes[(nth + version) % 7]};
 }
 
+int next_call(int nth, fakes::gpu::Calls sort) {
+  return sort == fakes::gpu::Calls::kQuestion ? nth + 1 + nth / 3 : nth + 1;
+}
+
+const char* name_of(fakes::gpu::Calls sort) {
+  constexpr const char* kNames[] = {"", "Destroy", "Abort", "Revoke",
+                                    "Question"};
+  return kNames[static_cast<size_t>(sort)];
+}
+
+void expect_goes_on(int device) {
+  run_ranks({.size = 1, .devices = {device}}, [](FakeRank& rank) {
+    EXPECT_EQ(rank.call(rank.op(DW_OP_BARRIER, nullptr, nullptr, 0)), DW_DONE)
+        << rank.error.text;
+  });
+}
+
 bool gives_nccls_reason(const dw_error& error) {
   const std::string_view text = error.text;
   return text.find("a fake NCCL's error") != text.npos ||

@@ -101,6 +101,13 @@ class DeviceInts {
 // For suites in which every call of NCCL fails. The codes for the `nth` one:
 // all over the newest version, and one of them over the others.
 std::vector<int> codes_of(int nth, int version);
+// The number of the call that is planned to fail after the `nth` one. Questions
+// are many, and as many as the threads come to, so some of them fail: the first
+// ones, and then fewer and fewer.
+int next_call(int nth, fakes::gpu::Calls sort);
+const char* name_of(fakes::gpu::Calls sort);
+// Expects that a communicator on this device works, which nobody else uses.
+void expect_goes_on(int device);
 // Whether the text says what the fake NCCL has answered.
 bool gives_nccls_reason(const dw_error& error);
 // Waits until the threads that end communicators have let go of their devices.
