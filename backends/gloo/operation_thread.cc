@@ -62,28 +62,30 @@ void OperationThread::run(EngineOp&& call, dw_work* work) {
 // leaves nothing behind that Gloo knows.
 void OperationThread::post(const EngineOp& call, dw_work* work) {
   std::list<Posted> made(1);
-  Posted& first = made.front();
-  first.items.push_back({Message(call, comm_->rank), work, nullptr, nullptr});
-  Item& item = first.items.front();
+  Posted& own = made.front();
+  own.items.push_back({Message(call, comm_->rank), work, nullptr, nullptr});
+  Item& item = own.items.front();
   Message& message = item.message;
-  const Direction direction = first.direction = message.direction();
-  const uint64_t slot = first.slot = head_slot(call.tag);
+  own.direction = message.direction();
+  own.slot = head_slot(call.tag);
   item.frame.reset(new char[message.frame_bytes()]);
   if (message.is_long()) item.payload = comm_->messages.take(call.peer);
   {
     std::lock_guard<std::mutex> lock(mutex_);
     const auto same = std::find_if(
         messages_.begin(), messages_.end(), [&](const Posted& posted) {
-          return posted.slot == slot && posted.direction == direction &&
+          return posted.slot == own.slot && posted.direction == own.direction &&
                  posted.lane->peer() == call.peer;
         });
-    if (same == messages_.end()) first.lane = comm_->messages.take(call.peer);
-    Lane& lane = same == messages_.end() ? *first.lane : *same->lane;
-    message.begin(item.frame.get(), lane, item.payload.get());
-    if (same != messages_.end())
-      return same->items.splice(same->items.end(), first.items);
+    if (same != messages_.end()) {
+      message.begin(item.frame.get(), *same->lane, item.payload.get());
+      same->items.splice(same->items.end(), own.items);
+      return;
+    }
+    own.lane = comm_->messages.take(call.peer);
+    message.begin(item.frame.get(), *own.lane, item.payload.get());
+    if (own.direction == Direction::kSend) ++sends_;
     messages_.splice(messages_.end(), made);
-    if (direction == Direction::kSend) ++sends_;
     set_alarm();
   }
   changed_.notify_one();

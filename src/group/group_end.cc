@@ -56,7 +56,10 @@ class ShownEnd {
   ShownEnd(const ShownEnd&) = delete;
   ShownEnd& operator=(const ShownEnd&) = delete;
 
-  absl::Status with(absl::Status status) { return status_ = std::move(status); }
+  // Notes the result of the end, and returns it.
+  absl::Status conclude(absl::Status status) {
+    return status_ = std::move(status);
+  }
 
  private:
   // In the order in which they end: the newest first.
@@ -181,7 +184,7 @@ absl::Status end_group(GroupState& group, Deadline deadline) {
   if (group.ended()) return absl::OkStatus();
   ShownEnd shown(group);
   if (group.ended()) return absl::OkStatus();  // a hook has ended it
-  return shown.with(base::guarded("destroy_process_group", [&] {
+  return shown.conclude(base::guarded("destroy_process_group", [&] {
     return end_open_group(group, deadline);
   }));
 }
