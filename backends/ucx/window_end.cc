@@ -12,8 +12,8 @@ int32_t window_map(dw_window* given, int32_t rank, void** address,
                    uint64_t* bytes, dw_error* error) {
   return dw_hostmem::map_window(
       *Window::of(given), rank, address, bytes,
-      "the rank's memory cannot be mapped: it is on another host, or the rank "
-      "brought its own",
+      "the rank's memory cannot be mapped: it is on another host, this process "
+      "may not see the rank's process, or the rank brought its own",
       error);
 }
 

@@ -26,6 +26,7 @@ using dw_hostmem::whole_pages;
 // ones only ranks that write to each other do.
 constexpr int kMostConnected = 64;
 
+// A rank tells this of its part.
 struct RankPart {
   uint64_t bytes, token;
   uint64_t data;  // address

@@ -2,7 +2,6 @@
 #include "sdk/fail.h"
 #include "worker.h"
 
-#include <algorithm>
 #include <iterator>
 
 namespace ucx_backend {
